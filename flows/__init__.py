@@ -1,0 +1,1 @@
+"""The order of things: flows and the command line."""

@@ -1,0 +1,1 @@
+"""One module a command of `rankhouse`, loaded when the command is called."""

@@ -1,0 +1,1 @@
+"""The nouns: records, measures, experiment configuration, tables."""

@@ -1,0 +1,141 @@
+"""The columns of every artifact that is a frame, as Polars schemas.
+
+Ids are strings, always. Offsets are characters (code points), half open.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+SPAN = pl.Struct(
+    {
+        "doc_id": pl.String,
+        "start": pl.Int64,
+        "end": pl.Int64,
+        "quote": pl.String,
+        "grade": pl.Int64,
+    }
+)
+JUDGEMENT = pl.Struct({"doc_id": pl.String, "grade": pl.Int64})
+
+DOCUMENTS = pl.Schema(
+    {
+        "doc_id": pl.String,
+        "title": pl.String,  # NULL: none
+        "text": pl.String,
+        "metadata": pl.String,  # JSON object
+    }
+)
+CHUNKS = pl.Schema(
+    {
+        "chunk_id": pl.String,  # doc_id#start-end
+        "doc_id": pl.String,
+        "start": pl.Int64,
+        "end": pl.Int64,
+        "text": pl.String,
+        "title": pl.String,  # stands before the text for the model; NULL: not used
+    }
+)
+QUERIES = pl.Schema(
+    {
+        "query_id": pl.String,
+        "text": pl.String,
+        "tags": pl.List(pl.String),
+        "split": pl.String,
+        "answers": pl.List(pl.String),  # NULL: absent; []: given but empty. Likewise below.
+        "spans": pl.List(SPAN),
+        "qrels": pl.List(JUDGEMENT),
+        "response": pl.String,
+        "reference_contexts": pl.List(pl.String),
+    }
+)
+RANKINGS = pl.Schema(
+    {
+        "query_id": pl.String,
+        "rank": pl.Int64,  # from 1
+        "item_id": pl.String,  # chunk_id, or doc_id with document labels
+        "chunk_id": pl.String,  # with document labels: the document's best chunk
+        "retrieval_score": pl.Float64,
+    }
+)
+LABELS = pl.Schema(
+    {
+        "query_id": pl.String,
+        "kind": pl.String,  # item: a chunk or document; span: a gold span; lost: lost ground truth
+        "item_id": pl.String,
+        "doc_id": pl.String,  # NULL: answer_text's lost item
+        "start": pl.Int64,
+        "end": pl.Int64,
+        "gain": pl.Int64,  # the grade as given; below 0: gain 0, counts as unjudged
+    }
+)
+TRUTH = pl.Schema(
+    {
+        "query_id": pl.String,
+        "null_reason": pl.String,  # no_relevant, no_judged, or NULL: the query is scored
+        "n_relevant": pl.Int64,  # R: items with gain >= level, lost ones included
+        "n_lost": pl.Int64,  # of which lost
+    }
+)
+TRUTH_NOTES = pl.Schema(
+    {
+        "query_id": pl.String,
+        "note": pl.String,  # lost, located_anew, no_judged, no_relevant
+        "doc_id": pl.String,
+        "start": pl.Int64,
+        "end": pl.Int64,
+        "quote": pl.String,
+        "reason": pl.String,  # a sentence for people
+    }
+)
+QUERY_METRICS = pl.Schema(
+    {
+        "query_id": pl.String,
+        "measure": pl.String,
+        "contract_version": pl.Int64,
+        "value": pl.Float64,  # finite, or NULL with a reason
+        "null_reason": pl.String,  # no_relevant, no_judged, failed
+    }
+)
+RUN_METRICS = pl.Schema(
+    {
+        "measure": pl.String,
+        "contract_version": pl.Int64,
+        "mean": pl.Float64,  # NULL when nothing was scored
+        "n_scored": pl.Int64,
+        "n_queries": pl.Int64,
+        "n_lost": pl.Int64,  # queries with lost ground truth
+        "n_failed": pl.Int64,
+        "low": pl.Float64,  # the mean, had every failed value been the contract's lowest
+        "high": pl.Float64,
+    }
+)
+SUMMARY_SCORES = pl.Schema(
+    {
+        "query_id": pl.String,
+        "status": pl.String,  # scored, or why not
+        "message": pl.String,  # for people; NULL when scored
+        "summary_score": pl.Float64,
+        "qa": pl.Float64,
+        "conciseness": pl.Float64,
+        "n_questions": pl.Int64,
+        "n_answered": pl.Int64,  # answers that are "1"
+        "response": pl.String,
+        "response_source": pl.String,  # benchmark, or the generator's name
+        "n_characters_response": pl.Int64,
+        "n_characters_contexts": pl.Int64,
+        "contexts_digest": pl.String,
+        "generator": pl.String,
+        "judge": pl.String,
+    }
+)
+SUMMARY_QUESTIONS = pl.Schema(
+    {
+        "query_id": pl.String,
+        "question_index": pl.Int64,  # from 0
+        "key_phrase": pl.String,
+        "question": pl.String,
+        "answer": pl.String,  # "1" or "0"; NULL when it was not answered
+        "reason": pl.String,  # why this answer
+    }
+)

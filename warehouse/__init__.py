@@ -1,0 +1,1 @@
+"""The results: connections, migrations, spool, loader and queries."""
