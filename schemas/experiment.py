@@ -1,0 +1,319 @@
+"""One configuration: the experiment file as frozen models.
+
+The same models are the flows' parameters. Paths are relative to the file and are resolved by
+``read_experiment``. A section goes into the key of its stage, never the whole.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from schemas.errors import ConfigurationError
+from schemas.measures import Measure
+
+NAME_PATTERN = r"^[^\s/\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]{0,99}$"
+PLUGIN_PATTERN = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
+
+LabelMethod = Literal["answer_text", "span", "document"]
+
+
+class Section(BaseModel):
+    """A table of the experiment file: frozen, and unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Corpus(Section):
+    """Where the documents are; ``format`` is guessed when absent."""
+
+    path: str
+    format: (
+        Literal["folder", "jsonl", "parquet", "csv", "beir", "squad"] | None
+    ) = None
+
+
+class Benchmark(Section):
+    """Where the queries and their ground truth are."""
+
+    path: str
+    format: (
+        Literal["jsonl", "beir", "squad", "ragas", "csv", "trec"] | None
+    ) = None
+    split: str | None = None
+    strict: bool = False
+
+
+class Chunking(Section):
+    """How documents are cut into what is indexed."""
+
+    method: Literal["none", "fixed", "recursive", "sentences", "markdown"] = "recursive"
+    unit: Literal["characters", "tokens"] = "characters"
+    size: Annotated[int, Field(ge=1)] = 800
+    overlap: Annotated[int, Field(ge=0)] = 0
+    with_title: bool = True
+    plugin: Annotated[str | None, Field(pattern=PLUGIN_PATTERN)] = None
+
+    @model_validator(mode="after")
+    def _overlap_below_size(self) -> Chunking:
+        if self.method != "none" and self.overlap >= self.size:
+            raise ValueError(
+                f"overlap is {self.overlap} and size is {self.size}: "
+                "the overlap must be smaller than the size"
+            )
+        return self
+
+
+class Embedding(Section):
+    """Which model turns texts into vectors, and how."""
+
+    model: Annotated[str, Field(min_length=1)] = "all-MiniLM-L6-v2"
+    revision: str | None = None
+    query_prompt: str = ""
+    document_prompt: str = ""
+    normalize: bool = True
+    batch_size: Annotated[int, Field(ge=1)] = 32
+    deterministic: bool = False
+
+
+class Index(Section):
+    """How vectors are searched."""
+
+    kind: Literal["flat"] = "flat"
+    metric: Literal["inner_product", "cosine", "l2"] = "cosine"
+
+
+class Retrieval(Section):
+    """What is retrieved for each query."""
+
+    method: Literal["dense"] = "dense"
+    depth: Annotated[int, Field(ge=1)] = 100
+    max_chunks: Annotated[int | None, Field(ge=1)] = None  # document labels; None: 20 x depth
+
+    @property
+    def chunk_limit(self) -> int:
+        """The most chunks that are looked at for one query's document ranking."""
+        return self.max_chunks if self.max_chunks is not None else 20 * self.depth
+
+
+class Labelling(Section):
+    """When a retrieved item is relevant."""
+
+    method: LabelMethod
+    min_coverage: Annotated[float, Field(gt=0, le=1)] = 0.5
+    level: Annotated[int, Field(ge=1)] = 1
+
+
+class Summary(Section):
+    """How the summary of a query is made and scored; section absent: not at all."""
+
+    generator: Annotated[str, Field(min_length=1)] = "extractive"
+    judge: Annotated[str, Field(min_length=1)] = "lexical"
+    contexts: Literal["reference", "retrieved"] | None = None
+    n_contexts: Annotated[int, Field(ge=1)] = 5
+    max_characters: Annotated[int, Field(ge=1)] = 600
+    coeff: Annotated[float, Field(ge=0, le=1)] = 0.5
+    length_penalty: bool = True
+
+    @field_validator("generator")
+    @classmethod
+    def _known_generator(cls, value: str) -> str:
+        if value != "extractive":
+            raise ValueError(f"generator is {value!r}; this version knows 'extractive'")
+        return value
+
+    @field_validator("judge")
+    @classmethod
+    def _known_judge(cls, value: str) -> str:
+        if value != "lexical":
+            raise ValueError(f"judge is {value!r}; this version knows 'lexical'")
+        return value
+
+
+class Execution(Section):
+    """Where and with how much of the machine; never part of a result's key unless bits change."""
+
+    store: str | None = None  # an fsspec URL; None: artifacts/ in the home folder
+    threads: Annotated[int, Field(ge=1, le=256)] | None = None
+    device: str = "cpu"
+
+
+DEFAULT_MEASURES = ("hit@1", "hit@5", "recall@5", "rr@10", "ndcg@10")
+
+
+class Experiment(Section):
+    """One configuration of one evaluation."""
+
+    name: Annotated[str, Field(pattern=NAME_PATTERN)]
+    corpus: Corpus
+    benchmark: Benchmark
+    chunking: Chunking = Chunking()
+    embedding: Embedding = Embedding()
+    index: Index = Index()
+    retrieval: Retrieval = Retrieval()
+    labelling: Labelling
+    measures: Annotated[tuple[str, ...], Field(min_length=1)] = DEFAULT_MEASURES
+    summary: Summary | None = None
+    execution: Execution = Execution()
+
+    @field_validator("measures")
+    @classmethod
+    def _canonical_measures(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        names = [str(Measure.parse(name)) for name in value]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"measures are listed twice: {', '.join(twice)}")
+        return tuple(names)
+
+    @model_validator(mode="after")
+    def _measures_fit(self) -> Experiment:
+        for measure in self.parsed_measures:
+            measure.check_fits(depth=self.retrieval.depth, label_method=self.labelling.method)
+        return self
+
+    @property
+    def parsed_measures(self) -> tuple[Measure, ...]:
+        """The measures as values, in the file's order."""
+        return tuple(Measure.parse(name) for name in self.measures)
+
+    @property
+    def digest(self) -> str:
+        """``config_digest``: sha256 of the configuration as canonical JSON, name included."""
+        return digest_of(self.model_dump(mode="json"))
+
+
+def digest_of(value: Any) -> str:
+    """Sha256 of a JSON value: sorted keys, no white space, UTF-8."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_experiment(path: Path, settings: tuple[str, ...] = ()) -> Experiment:
+    """Read an experiment file, apply ``--set KEY=VALUE`` and resolve its paths.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or something in it cannot be used; every
+            fault is named with its key, and an unknown key with the nearest valid one.
+    """
+    table = _read_toml(path)
+    for setting in settings:
+        _apply(table, setting)
+    table.setdefault("name", path.stem)
+    experiment = parse_experiment(table, where=str(path))
+    return _with_absolute_paths(experiment, path.absolute().parent)
+
+
+def parse_experiment(table: dict[str, Any], *, where: str) -> Experiment:
+    """Validate a table that was read from ``where``; see ``read_experiment``."""
+    try:
+        return Experiment.model_validate(table)
+    except ValidationError as error:
+        faults = "\n".join(f"  {_explain(fault)}" for fault in error.errors())
+        raise ConfigurationError(
+            f"{where}: {error.error_count()} setting{'s'[: error.error_count() > 1]} "
+            f"cannot be used:\n{faults}"
+        ) from None
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except FileNotFoundError:
+        raise ConfigurationError(
+            f"{path}: there is no such file. `rankhouse init FOLDER` writes an experiment file "
+            "for your own documents."
+        ) from None
+    except IsADirectoryError:
+        raise ConfigurationError(
+            f"{path}: this is a folder; an experiment is a TOML file, such as {path}/experiment.toml"
+        ) from None
+    except OSError as error:
+        raise ConfigurationError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(
+            f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8"
+        ) from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{path}: this is not valid TOML: {error}") from None
+
+
+def _apply(table: dict[str, Any], setting: str) -> None:
+    key, separator, text = setting.partition("=")
+    parts = key.strip().split(".")
+    if not separator or not all(re.fullmatch(r"[A-Za-z_][\w-]*", part) for part in parts):
+        raise ConfigurationError(
+            f"--set {setting!r}: expected KEY=VALUE, such as chunking.size=512"
+        )
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    for depth, part in enumerate(parts[:-1], start=1):
+        table = table.setdefault(part, {})
+        if not isinstance(table, dict):
+            raise ConfigurationError(
+                f"--set {setting!r}: {'.'.join(parts[:depth])} is a value, not a table"
+            )
+    table[parts[-1]] = value
+
+
+def _with_absolute_paths(experiment: Experiment, folder: Path) -> Experiment:
+    def absolute(path: str) -> str:
+        return str((folder / Path(path).expanduser()).resolve())
+
+    update: dict[str, Any] = {
+        "corpus": experiment.corpus.model_copy(update={"path": absolute(experiment.corpus.path)}),
+        "benchmark": experiment.benchmark.model_copy(
+            update={"path": absolute(experiment.benchmark.path)}
+        ),
+    }
+    model = experiment.embedding.model
+    if model.startswith((".", "/", "~")) or (folder / model).is_dir():
+        update["embedding"] = experiment.embedding.model_copy(update={"model": absolute(model)})
+    return experiment.model_copy(update=update)
+
+
+def _explain(fault: Any) -> str:
+    location = [str(part) for part in fault["loc"]]
+    key = ".".join(location)
+    if fault["type"] == "extra_forbidden":
+        known = _known_keys(location[:-1])
+        near = difflib.get_close_matches(location[-1], known, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+        return f"{key}: unknown key; {hint}"
+    if fault["type"] == "missing":
+        return f"{key}: this setting is required{_choices(location)}"
+    message = fault["msg"].removeprefix("Value error, ")
+    if fault["type"] == "value_error":
+        return f"{key}: {message}" if key else message
+    return f"{key}: {message[0].lower()}{message[1:]}, but got {fault['input']!r}"
+
+
+def _section_model(location: list[str]) -> type[BaseModel]:
+    model: type[BaseModel] = Experiment
+    for part in location:
+        field = model.model_fields.get(part)
+        if field is None:
+            break
+        candidates = [field.annotation, *getattr(field.annotation, "__args__", ())]
+        for candidate in candidates:
+            if isinstance(candidate, type) and issubclass(candidate, BaseModel):
+                model = candidate
+    return model
+
+
+def _known_keys(location: list[str]) -> list[str]:
+    return list(_section_model(location).model_fields)
+
+
+def _choices(location: list[str]) -> str:
+    field = _section_model(location[:-1]).model_fields.get(location[-1])
+    values = getattr(getattr(field, "annotation", None), "__args__", ())
+    return f" (one of: {', '.join(values)})" if values and isinstance(values[0], str) else ""
