@@ -1,0 +1,100 @@
+"""The command ``rankhouse``: finds a command's module when it is called, and reports errors."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from schemas.errors import RankhouseError
+
+# One line each, so that `rankhouse --help` loads no command's module.
+COMMANDS = {
+    "demo": "Run the demo evaluation in a home of its own.",
+    "init": "Write an experiment file for your own documents.",
+    "evaluate": "Evaluate one experiment.",
+    "runs": "List the latest runs.",
+    "sql": "Ask the published warehouse in SQL.",
+    "warehouse": "Migrate or load the warehouse.",
+    "cache": "List, prune or verify stored stages.",
+    "trec": "Score TREC run files against qrels.",
+    "measures": "Print every measure's contract.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are modules of ``flows.commands``, imported when called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names in the order of a day's work."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command's module."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"flows.commands.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Start with: rankhouse demo",
+)
+@click.version_option(package_name="rankhouse", message="rankhouse %(version)s")
+def command() -> None:
+    """Tell how good the retrieval step of a RAG system is, and why that changed.
+
+    Everything lives under $RANKHOUSE_HOME, by default the nearest .rankhouse/ upwards.
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command and leave with its exit code (see the README)."""
+    sys.exit(run(lambda: command.main(arguments, prog_name="rankhouse", standalone_mode=False)))
+
+
+def run(call: Callable[[], Any]) -> int:
+    """Call and turn what happens into an exit code; errors become one message on stderr."""
+    from flows.printing import say
+
+    try:
+        result = call()
+        sys.stdout.flush()
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except RankhouseError as error:
+        for line in f"error: {error}".splitlines():
+            say(line)
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        say("stopped")
+        return 130
+    except BrokenPipeError:
+        _silence_stdout()
+        return 141
+    return result if isinstance(result, int) else 0
+
+
+def _silence_stdout() -> None:
+    """Keep the interpreter from complaining, at exit, about a reader that has left."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    main()
