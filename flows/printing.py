@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$")
 
 
 def clean(text: str) -> str:
-    """Make control characters visible: a tab or newline as ``\\t``, ``\\n``, others ``\\xNN``."""
+    r"""Make control characters visible: a tab or newline as ``\t``, ``\n``, others ``\xNN``."""
     return _CONTROL.sub(lambda match: ascii(match.group())[1:-1], text)
 
 

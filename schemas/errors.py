@@ -61,11 +61,15 @@ class FailedError(RankhouseError):
 
 
 class ArtifactDamagedError(FailedError):
-    """A stored artifact is missing, short or altered; ``digest`` says which."""
+    """A stored artifact is missing, short or altered; ``name`` is its path in the store."""
 
-    def __init__(self, message: str, *, digest: str):
-        self.digest = digest
+    def __init__(self, message: str, *, name: str):
+        self.name = name
         super().__init__(message)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Keep ``name`` when the error crosses a process."""
+        return _rebuild_damaged, (str(self), self.name)
 
 
 class StageError(FailedError):
@@ -80,3 +84,7 @@ class FindingError(RankhouseError):
     """A check, verification or status found something to look at."""
 
     exit_code = 3
+
+
+def _rebuild_damaged(message: str, name: str) -> ArtifactDamagedError:
+    return ArtifactDamagedError(message, name=name)

@@ -35,18 +35,14 @@ class Corpus(Section):
     """Where the documents are; ``format`` is guessed when absent."""
 
     path: str
-    format: (
-        Literal["folder", "jsonl", "parquet", "csv", "beir", "squad"] | None
-    ) = None
+    format: Literal["folder", "jsonl", "parquet", "csv", "beir", "squad"] | None = None
 
 
 class Benchmark(Section):
     """Where the queries and their ground truth are."""
 
     path: str
-    format: (
-        Literal["jsonl", "beir", "squad", "ragas", "csv", "trec"] | None
-    ) = None
+    format: Literal["jsonl", "beir", "squad", "ragas", "csv", "trec"] | None = None
     split: str | None = None
     strict: bool = False
 
@@ -232,7 +228,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
         ) from None
     except IsADirectoryError:
         raise ConfigurationError(
-            f"{path}: this is a folder; an experiment is a TOML file, such as {path}/experiment.toml"
+            f"{path}: this is a folder; name the TOML file, such as {path}/experiment.toml"
         ) from None
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read ({error.strerror})") from None

@@ -1,0 +1,231 @@
+"""The artifact store: large results as files named by their content.
+
+A file appears whole or not at all. Its digest is checked when it is first read in a process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from schemas.artifacts import Artifact
+from schemas.errors import ArtifactDamagedError, FailedError, StorageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_BLOCK = 1 << 20
+
+
+class ArtifactStore:
+    """Artifacts below an fsspec URL or a local folder.
+
+    Args:
+        url: a folder, or an fsspec URL such as ``s3://bucket/rankhouse``.
+        scratch: a local folder; artifacts of a remote store are kept there once downloaded.
+    """
+
+    def __init__(self, url: str, *, scratch: Path):
+        from fsspec.core import url_to_fs
+
+        try:
+            self._files, self._root = url_to_fs(url)
+        except (ImportError, ValueError) as error:
+            raise StorageError(
+                f"execution.store = {url!r} cannot be opened: {error}. Expected a folder or an "
+                "fsspec URL; object stores need their package, such as s3fs."
+            ) from None
+        protocols = self._files.protocol
+        self._is_local = "file" in (protocols if isinstance(protocols, tuple) else (protocols,))
+        self._folder = Path(self._root) if self._is_local else scratch
+        self._verified: set[str] = set()
+
+    def prepare(self) -> ArtifactStore:
+        """Create the root; raise StorageError when it cannot be written."""
+        probe = f"{self._root}/.writable-{secrets.token_hex(4)}"
+        try:
+            self._files.makedirs(self._root, exist_ok=True)
+            self._files.pipe_file(probe, b"")
+            self._files.rm_file(probe)
+        except OSError as error:
+            raise StorageError(
+                f"{self._root}: the artifact store cannot be written "
+                f"({error.strerror or error}). Set execution.store to a place that can."
+            ) from None
+        return self
+
+    def put_frame(self, kind: str, frame: pl.DataFrame) -> Artifact:
+        """Store a frame as Parquet."""
+        buffer = io.BytesIO()
+        frame.write_parquet(buffer, compression="zstd", statistics=False)
+        return self._put(kind, ".parquet", buffer.getbuffer(), frame.height)
+
+    def put_array(self, kind: str, array: NDArray[Any]) -> Artifact:
+        """Store an array (n_items, …) as ``.npy``, which ``array`` maps when it reads."""
+        import numpy as np
+
+        buffer = io.BytesIO()
+        np.lib.format.write_array_header_1_0(
+            buffer, np.lib.format.header_data_from_array_1_0(array)
+        )
+        contiguous = np.ascontiguousarray(array)
+        return self._put(
+            kind,
+            ".npy",
+            buffer.getbuffer(),
+            array.shape[0],
+            tail=memoryview(contiguous.reshape(-1).view(np.uint8)),
+        )
+
+    def put_file(self, kind: str, path: Path, *, suffix: str, n_items: int) -> Artifact:
+        """Move a local file into the store."""
+        digest = _sha256(path)
+        artifact = Artifact(
+            kind=kind, suffix=suffix, digest=digest, size=path.stat().st_size, n_items=n_items
+        )
+        target = self._local_path(artifact)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("rb") as stream:
+            os.fsync(stream.fileno())
+        path.replace(target)
+        _sync_folder(target.parent)
+        self._upload(artifact)
+        return artifact
+
+    def scratch_file(self, suffix: str) -> Path:
+        """A new path inside the store's file system, for ``put_file``."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return self._folder / f".making-{os.getpid()}-{secrets.token_hex(6)}{suffix}"
+
+    def frame(self, artifact: Artifact) -> pl.DataFrame:
+        """Read a frame."""
+        return pl.read_parquet(self.path(artifact), use_statistics=False, memory_map=False)
+
+    def array(self, artifact: Artifact) -> NDArray[np.float32]:
+        """Map an array, read-only."""
+        import numpy as np
+
+        mapped: NDArray[np.float32] = np.load(self.path(artifact), mmap_mode="r")
+        return mapped
+
+    def path(self, artifact: Artifact) -> Path:
+        """A local path of the artifact, downloaded when the store is remote.
+
+        Raises:
+            ArtifactDamagedError: it is missing, short, or its bytes have another digest.
+        """
+        path = self._local_path(artifact)
+        if artifact.digest in self._verified:
+            return path
+        if not self._is_local and not path.exists():
+            self._download(artifact, path)
+        try:
+            size = path.stat().st_size
+        except FileNotFoundError:
+            raise ArtifactDamagedError(
+                f"artifact {artifact.name} is missing", name=artifact.name
+            ) from None
+        if size != artifact.size:
+            raise ArtifactDamagedError(
+                f"artifact {artifact.name} has {size} bytes, expected {artifact.size}",
+                name=artifact.name,
+            )
+        if _sha256(path) != artifact.digest:
+            raise ArtifactDamagedError(
+                f"artifact {artifact.name} was altered: its bytes have another digest",
+                name=artifact.name,
+            )
+        self._verified.add(artifact.digest)
+        return path
+
+    def has(self, artifact: Artifact) -> bool:
+        """Whether the artifact is in the store with its recorded size (the digest is not read)."""
+        try:
+            if self._is_local:
+                return self._local_path(artifact).stat().st_size == artifact.size
+            return bool(self._files.size(self._url(artifact)) == artifact.size)
+        except FileNotFoundError:
+            return False
+
+    def forget(self, name: str) -> None:
+        """Delete an artifact by its name, here and in the store; fine when it is already gone."""
+        self._verified.discard(Path(name).stem)
+        (self._folder / name).unlink(missing_ok=True)
+        if not self._is_local and self._files.exists(f"{self._root}/{name}"):
+            self._files.rm_file(f"{self._root}/{name}")
+
+    def names(self) -> list[tuple[str, int]]:
+        """All stored artifacts: name below the root, and bytes."""
+        found = self._files.find(self._root, detail=True)
+        prefix = len(self._root.rstrip("/")) + 1
+        return sorted(
+            (path[prefix:], int(entry["size"]))
+            for path, entry in found.items()
+            if path[prefix:].count("/") == 2
+        )
+
+    def _put(
+        self,
+        kind: str,
+        suffix: str,
+        head: memoryview,
+        n_items: int,
+        *,
+        tail: memoryview | None = None,
+    ) -> Artifact:
+        path = self.scratch_file(suffix)
+        try:
+            with path.open("wb") as stream:
+                stream.write(head)
+                if tail is not None:
+                    stream.write(tail)
+                stream.flush()
+            return self.put_file(kind, path, suffix=suffix, n_items=n_items)
+        except OSError as error:
+            path.unlink(missing_ok=True)
+            raise FailedError(
+                f"{self._folder}: an artifact could not be written ({error.strerror}). "
+                "Make room or set execution.store elsewhere, then run the same command again: "
+                "finished stages are reused."
+            ) from None
+
+    def _local_path(self, artifact: Artifact) -> Path:
+        return self._folder / artifact.name
+
+    def _url(self, artifact: Artifact) -> str:
+        return f"{self._root}/{artifact.name}"
+
+    def _upload(self, artifact: Artifact) -> None:
+        if not self._is_local:
+            # One PUT or a completed multipart upload: an object store shows it whole or not at all.
+            self._files.put_file(str(self._local_path(artifact)), self._url(artifact))
+
+    def _download(self, artifact: Artifact, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = self.scratch_file(artifact.suffix)
+        try:
+            self._files.get_file(self._url(artifact), str(partial))
+        except FileNotFoundError:
+            partial.unlink(missing_ok=True)
+            return
+        partial.replace(path)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,88 @@
+"""Fingerprints of a stage's code and libraries: what, besides its inputs, decides its output."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import importlib.util
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+
+@functools.cache
+def fingerprint_code(module: str) -> str:
+    """Sha256 over a module of ``tasks`` and the modules of ``tasks`` that it imports, at any depth.
+
+    Comments, docstrings and layout do not count.
+    """
+    digest = hashlib.sha256()
+    for name in sorted(_closure(module)):
+        digest.update(f"{name}\n".encode())
+        digest.update(_stripped(_source(name)).encode())
+    return digest.hexdigest()
+
+
+@functools.cache
+def library_versions(libraries: tuple[str, ...]) -> dict[str, str]:
+    """The installed version of each distribution; ``absent`` where it is not installed."""
+    return {name: _version(name) for name in libraries}
+
+
+def fingerprint_source(source: str) -> str:
+    """Sha256 of one module's source, comments, docstrings and layout stripped."""
+    return hashlib.sha256(_stripped(source).encode()).hexdigest()
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "absent"
+
+
+def _closure(module: str) -> set[str]:
+    found: set[str] = set()
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        found.add(name)
+        waiting.extend(_imported_tasks(_source(name)))
+    return found
+
+
+def _imported_tasks(source: str) -> set[str]:
+    """Names of the modules of ``tasks`` that a source imports, inside functions too."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names if alias.name.startswith("tasks."))
+        elif isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
+            if node.module == "tasks":
+                names.update(f"tasks.{alias.name}" for alias in node.names)
+            elif node.module.startswith("tasks."):
+                names.add(node.module)
+    return names
+
+
+def _source(module: str) -> str:
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"no source of {module} was found", name=module)
+    return Path(spec.origin).read_text(encoding="utf-8")
+
+
+def _stripped(source: str) -> str:
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
+                node.body = node.body[1:] or [ast.Pass()]
+    return ast.dump(tree)
