@@ -61,10 +61,14 @@ RANKINGS = pl.Schema(
 LABELS = pl.Schema(
     {
         "query_id": pl.String,
-        "kind": pl.String,  # item: a chunk or document; span: a gold span; lost: lost ground truth
-        "item_id": pl.String,
+        # item: a chunk or document. lost: lost ground truth. span (method span only): every gold
+        # span, also those that no chunk satisfies, so the relevant ones are the denominator of
+        # evidence_recall. A span that could not be located keeps its length, in a document
+        # `lost/…` that no chunk is of.
+        "kind": pl.String,
+        "item_id": pl.String,  # unique among a query's rows of one kind
         "doc_id": pl.String,  # NULL: answer_text's lost item
-        "start": pl.Int64,
+        "start": pl.Int64,  # NULL: a document, or a lost span that was a quote alone
         "end": pl.Int64,
         "gain": pl.Int64,  # the grade as given; below 0: gain 0, counts as unjudged
     }
@@ -81,6 +85,9 @@ TRUTH_NOTES = pl.Schema(
     {
         "query_id": pl.String,
         "note": pl.String,  # lost, located_anew, no_judged, no_relevant
+        # of lost: answer_absent, document_gone, quote_absent, quote_ambiguous, out_of_range,
+        # no_chunk; else NULL
+        "cause": pl.String,
         "doc_id": pl.String,
         "start": pl.Int64,
         "end": pl.Int64,
@@ -108,6 +115,33 @@ RUN_METRICS = pl.Schema(
         "n_failed": pl.Int64,
         "low": pl.Float64,  # the mean, had every failed value been the contract's lowest
         "high": pl.Float64,
+    }
+)
+SUMMARY_CONTEXTS = pl.Schema(
+    {
+        "query_id": pl.String,  # only queries that are judged: those with contexts of this kind
+        "source": pl.String,  # reference or retrieved
+        "contexts": pl.List(pl.String),
+        "contexts_digest": pl.String,  # sha256 of the contexts joined by newlines
+    }
+)
+SUMMARY_RESPONSES = pl.Schema(
+    {
+        "query_id": pl.String,
+        "response": pl.String,  # NULL: see status
+        "response_source": pl.String,  # benchmark, or the generator's name
+        "status": pl.String,  # NULL: there is a response; else why not
+        "message": pl.String,
+    }
+)
+QUESTION = pl.Struct({"key_phrase": pl.String, "question": pl.String})
+QUESTION_BANK = pl.Schema(
+    {
+        "contexts_digest": pl.String,  # unique
+        "judge": pl.String,
+        "questions": pl.List(QUESTION),
+        "status": pl.String,  # NULL: there are questions; else why not
+        "message": pl.String,
     }
 )
 SUMMARY_SCORES = pl.Schema(
