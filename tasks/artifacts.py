@@ -71,11 +71,11 @@ class ArtifactStore:
         """Store an array (n_items, …) as ``.npy``, which ``array`` maps when it reads."""
         import numpy as np
 
+        contiguous = np.ascontiguousarray(array)
         buffer = io.BytesIO()
         np.lib.format.write_array_header_1_0(
-            buffer, np.lib.format.header_data_from_array_1_0(array)
+            buffer, np.lib.format.header_data_from_array_1_0(contiguous)
         )
-        contiguous = np.ascontiguousarray(array)
         return self._put(
             kind,
             ".npy",

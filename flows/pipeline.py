@@ -1,0 +1,186 @@
+"""The stages of one evaluation, in order, each reused when nothing that decides it has changed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from schemas.artifacts import Artifact, StageOutput
+from schemas.errors import ArtifactDamagedError
+from schemas.experiment import Experiment
+from schemas.home import Home
+from tasks import stages
+from tasks.artifacts import ArtifactStore
+from tasks.caching import StageRun, Workspace, run_stage
+
+if TYPE_CHECKING:
+    from flows.preflight import Inputs
+
+logger = logging.getLogger("rankhouse")
+
+MOST_REPAIRS = 12
+"""A run is given up when it meets more damaged artifacts than it has stages."""
+
+
+@dataclass
+class Pipeline:
+    """One evaluation's stages and what they made so far."""
+
+    experiment: Experiment
+    inputs: Inputs
+    workspace: Workspace
+    store: ArtifactStore
+    on_stage: Callable[[str], None]
+    runs: dict[str, StageRun] = field(default_factory=dict)
+    n_tasks: int = 0
+
+    def run(self) -> None:
+        """Run every stage; a damaged artifact is forgotten and what made it runs again.
+
+        Raises:
+            RankhouseError: a stage failed.
+        """
+        for _ in range(MOST_REPAIRS):
+            try:
+                self._run_once()
+                return
+            except ArtifactDamagedError as error:
+                logger.warning("%s; what made it runs again", error)
+                self.store.forget(error.name)
+        self._run_once()
+
+    def artifact(self, stage: str, name: str) -> Artifact:
+        """What a stage of this run made."""
+        return self.runs[stage].output.artifacts[name]
+
+    def _run_once(self) -> None:
+        experiment, inputs = self.experiment, self.inputs
+        documents, queries = self._load()
+        chunks = self._run(
+            stages.chunk_corpus,
+            documents=documents,
+            chunking=experiment.chunking,
+            tokenizer_digest=inputs.tokenizer_digest,
+            tokenizer_file=inputs.tokenizer_file,
+            plugin_digest=inputs.plugin_digest,
+        )["chunks"]
+        self._run(
+            stages.label,
+            documents=documents,
+            chunks=chunks,
+            queries=queries,
+            labelling=experiment.labelling,
+        )
+        if experiment.benchmark.strict:
+            self._refuse_lost_truth()
+        rankings = self._retrieve(chunks, queries)
+        self._run(
+            stages.rank,
+            rankings=rankings,
+            labels=self.artifact("label", "labels"),
+            truth=self.artifact("label", "truth"),
+            chunks=chunks,
+            queries=queries,
+            measures=[(str(m), m.contract.version) for m in experiment.parsed_measures],
+            labelling=experiment.labelling,
+            depth=experiment.retrieval.depth,
+        )
+
+    def _load(self) -> tuple[Artifact, Artifact]:
+        inputs = self.inputs
+        documents = self._run(
+            stages.load_corpus, source=inputs.corpus, source_digest=inputs.corpus.digest
+        )["documents"]
+        queries = self._run(
+            stages.load_benchmark,
+            source=inputs.benchmark,
+            source_digest=inputs.benchmark.digest,
+            split=self.experiment.benchmark.split,
+        )["queries"]
+        if self.runs["load_benchmark"].output.figures["n_bare_spans"]:
+            queries = self._call(
+                stages.fill_quotes,
+                documents=documents,
+                queries=queries,
+                benchmark_path=self.experiment.benchmark.path,
+            ).artifacts["queries"]
+        return documents, queries
+
+    def _retrieve(self, chunks: Artifact, queries: Artifact) -> Artifact:
+        experiment, model = self.experiment, self.inputs.model
+        common = {"embedding": experiment.embedding, "model": model}
+        vectors = self._run(
+            stages.embed_chunks,
+            chunks=chunks,
+            settings=self._encoder_settings(experiment.embedding.document_prompt),
+            **common,
+        )["vectors"]
+        query_vectors = self._run(
+            stages.embed_queries,
+            queries=queries,
+            settings=self._encoder_settings(experiment.embedding.query_prompt),
+            **common,
+        )["vectors"]
+        index = self._run(stages.build_index, vectors=vectors, index=experiment.index)["index"]
+        return self._run(
+            stages.retrieve,
+            index_file=index,
+            vectors=vectors,
+            query_vectors=query_vectors,
+            chunks=chunks,
+            queries=queries,
+            index=experiment.index,
+            retrieval=experiment.retrieval,
+            ranks_documents=experiment.labelling.method == "document",
+        )["rankings"]
+
+    def _encoder_settings(self, prompt: str) -> dict[str, Any]:
+        """What of the embedding section decides bits, with the weights in place of their path."""
+        embedding = self.experiment.embedding
+        return {
+            "weights": self.inputs.model.digest,
+            "prompt": prompt,
+            "normalize": embedding.normalize,
+            "batch_size": embedding.batch_size,
+            "deterministic": embedding.deterministic,
+            "threads": self.workspace.threads,
+            "device": self.workspace.device.partition(":")[0],
+        }
+
+    def _refuse_lost_truth(self) -> None:
+        from tasks.labelling import check_strict
+
+        check_strict(self.store.frame(self.artifact("label", "notes")))
+
+    def _run(self, task: Any, **inputs: Any) -> dict[str, Artifact]:
+        name = task.cache_policy.stage
+        self.on_stage(name)
+        self.n_tasks += 1
+        run = run_stage(task, self.store, workspace=self.workspace, **inputs)
+        self.runs[name] = run
+        return run.output.artifacts
+
+    def _call(self, task: Any, **inputs: Any) -> StageOutput:
+        """Call a task that is never cached."""
+        self.n_tasks += 1
+        return StageOutput.model_validate(task(workspace=self.workspace, **inputs))
+
+
+def workspace_of(experiment: Experiment, home: Home, *, shows_progress: bool) -> Workspace:
+    """Where the stages of an experiment read and write."""
+    return Workspace(
+        store_url=experiment.execution.store or str(home.artifacts),
+        scratch=str(home.path / "downloads"),
+        items=str(home.items),
+        threads=experiment.execution.threads,
+        device=experiment.execution.device,
+        shows_progress=shows_progress,
+    )
+
+
+def store_of_workspace(workspace: Workspace) -> ArtifactStore:
+    """The artifact store, made ready."""
+    return ArtifactStore(workspace.store_url, scratch=Path(workspace.scratch)).prepare()

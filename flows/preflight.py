@@ -1,0 +1,96 @@
+"""What can be refused before a server starts or a model loads: files, model, plug-in, storage."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from schemas.errors import ConfigurationError
+from schemas.experiment import Experiment
+from schemas.home import Home
+
+if TYPE_CHECKING:
+    from tasks.loading import Source
+    from tasks.models import ResolvedModel
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Everything outside of Rankhouse that an evaluation reads, found and hashed."""
+
+    corpus: Source
+    benchmark: Source
+    model: ResolvedModel
+    tokenizer_file: str | None  # None: sizes are in characters
+    tokenizer_digest: str | None
+    plugin_digest: str | None
+
+
+def survey_inputs(experiment: Experiment) -> Inputs:
+    """Find and hash what an experiment reads; nothing is parsed, loaded or written.
+
+    Raises:
+        InputError: a file is missing, empty or cannot be read.
+        ConfigurationError: the model is not to be had, or a plug-in does not exist.
+    """
+    from tasks.loading import survey_benchmark, survey_corpus
+    from tasks.models import resolve_model
+
+    corpus = survey_corpus(experiment.corpus)
+    benchmark = survey_benchmark(experiment.benchmark)
+    plugin_digest = _plugin_digest(experiment.chunking.plugin)
+    model = resolve_model(experiment.embedding)
+    tokenizer = model.tokenizer_file if experiment.chunking.unit == "tokens" else None
+    if experiment.chunking.unit == "tokens" and tokenizer is None:
+        raise ConfigurationError(
+            f"chunking.unit = 'tokens': the model {experiment.embedding.model} has no "
+            "tokenizer.json to count tokens with; use unit = 'characters'"
+        )
+    return Inputs(
+        corpus=corpus,
+        benchmark=benchmark,
+        model=model,
+        tokenizer_file=None if tokenizer is None else str(tokenizer),
+        tokenizer_digest=None if tokenizer is None else _sha256(tokenizer),
+        plugin_digest=plugin_digest,
+    )
+
+
+def check_storage(home: Home) -> None:
+    """Refuse a home that cannot be written or a warehouse that cannot be used.
+
+    Raises:
+        StorageError: says which file, and what to do.
+    """
+    from warehouse.migrate import check_warehouse
+
+    home.prepare()
+    check_warehouse(home)
+
+
+def _plugin_digest(plugin: str | None) -> str | None:
+    """The plug-in module's source enters the key of chunking: an edited plug-in cuts anew."""
+    if plugin is None:
+        return None
+    name = plugin.partition(":")[0]
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError) as error:
+        spec = None
+        reason = f" ({error})"
+    else:
+        reason = ""
+    if spec is None or spec.origin is None:
+        raise ConfigurationError(
+            f"chunking.plugin = {plugin!r}: there is no module {name!r} on Python's path{reason}. "
+            "Install it into this environment, or set PYTHONPATH to its folder."
+        )
+    return _sha256(Path(spec.origin))
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

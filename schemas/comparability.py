@@ -1,0 +1,46 @@
+"""Which values may be compared: equal keys, per run and measure.
+
+Corpus, index, model and code are never in the key: they are what is being compared.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas.experiment import Experiment, digest_of
+from schemas.measures import Measure
+
+SUMMARY_MEASURES = ("summary_score", "qa", "conciseness")
+
+
+def comparability_key(
+    experiment: Experiment, *, benchmark_digest: str, measure: str, judge_version: str = ""
+) -> str:
+    """The digest of what decides a measure's meaning in a run.
+
+    Args:
+        experiment: the configuration of the run.
+        benchmark_digest: of the benchmark's files as written.
+        measure: its canonical name.
+        judge_version: for summary scores, what identifies the judge beside its name: prompts,
+            parameters, endpoint.
+    """
+    parsed = Measure.parse(measure)
+    ingredients: dict[str, Any] = {
+        "benchmark": benchmark_digest,
+        "split": experiment.benchmark.split,
+        "measure": measure,
+        "contract_version": parsed.contract.version,
+    }
+    if measure in SUMMARY_MEASURES:
+        if experiment.summary is None:
+            raise ValueError(f"{measure} needs a [summary] section")
+        ingredients["summary"] = experiment.summary.model_dump(mode="json", exclude={"generator"})
+        ingredients["judge_version"] = judge_version
+        return digest_of(ingredients)
+    ingredients["labelling"] = experiment.labelling.model_dump(mode="json")
+    counts_chunks = experiment.labelling.method != "document"
+    is_by_characters = parsed.family == "evidence_recall" and parsed.unit == "chars"
+    if counts_chunks and not is_by_characters:
+        ingredients["chunking"] = experiment.chunking.model_dump(mode="json")
+    return digest_of(ingredients)

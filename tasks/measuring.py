@@ -1,0 +1,43 @@
+"""What a stage cost: wall time and the process's peak memory."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from typing import Any
+
+from pydantic import JsonValue
+
+from schemas.artifacts import Artifact, StageOutput
+
+
+class Measurement:
+    """Starts when it is made; ``output`` ends it."""
+
+    def __init__(self, stage: str):
+        self._stage = stage
+        self._started = time.perf_counter()
+
+    def output(
+        self,
+        artifacts: dict[str, Artifact],
+        *,
+        is_reusable: bool = True,
+        **figures: JsonValue,
+    ) -> dict[str, Any]:
+        """The stage's output with its cost, as the JSON that Prefect keeps."""
+        return StageOutput(
+            stage=self._stage,
+            artifacts=artifacts,
+            figures=figures,
+            seconds=round(time.perf_counter() - self._started, 6),
+            peak_memory=peak_memory(),
+            is_reusable=is_reusable,
+        ).model_dump(mode="json")
+
+
+def peak_memory() -> int:
+    """Bytes of resident memory that this process has held at most."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

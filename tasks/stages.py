@@ -1,0 +1,356 @@
+"""Every Prefect task of Rankhouse: it reads artifacts, calls one function, stores the result.
+
+One screen a stage shows what its key is made of. Tasks take and give references only.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from prefect import task
+
+from schemas.artifacts import Artifact
+from schemas.experiment import Chunking, Embedding, Index, Labelling, Retrieval
+from tasks.artifacts import ArtifactStore
+from tasks.caching import Workspace, stage_policy
+from tasks.measuring import Measurement
+
+Output = dict[str, Any]
+
+
+def store_of(workspace: Workspace) -> ArtifactStore:
+    """The artifact store that a workspace names."""
+    return ArtifactStore(workspace.store_url, scratch=Path(workspace.scratch))
+
+
+@task(
+    cache_policy=stage_policy(
+        "load_corpus",
+        "tasks.loading",
+        libraries=("trafilatura", "pypdfium2"),
+        ignoring=("source",),
+    ),
+    persist_result=True,
+    result_serializer="json",
+    task_run_name="load corpus",
+)
+def load_corpus(*, workspace: Workspace, source: Any, source_digest: str) -> Output:
+    """Read the documents; ``source_digest`` covers the names and bytes of every file."""
+    from tasks import loading
+
+    measurement = Measurement("load_corpus")
+    documents = loading.documents_frame(loading.load_corpus(source))
+    artifact = store_of(workspace).put_frame("documents", documents)
+    return measurement.output(
+        {"documents": artifact},
+        n_documents=documents.height,
+        n_characters=int(documents["text"].str.len_chars().sum()),
+    )
+
+
+@task(
+    cache_policy=stage_policy("load_benchmark", "tasks.loading", ignoring=("source",)),
+    persist_result=True,
+    result_serializer="json",
+    task_run_name="load benchmark",
+)
+def load_benchmark(
+    *, workspace: Workspace, source: Any, source_digest: str, split: str | None
+) -> Output:
+    """Read the queries of one split with their ground truth."""
+    from tasks import loading, quoting
+
+    measurement = Measurement("load_benchmark")
+    queries = loading.queries_frame(loading.load_benchmark(source, split=split))
+    artifact = store_of(workspace).put_frame("queries", queries)
+    return measurement.output(
+        {"queries": artifact},
+        n_queries=queries.height,
+        n_bare_spans=quoting.count_bare_spans(queries),
+    )
+
+
+@task(
+    cache_policy=stage_policy(
+        "chunk_corpus",
+        "tasks.chunking",
+        libraries=("semantic-text-splitter", "sentencex", "tokenizers"),
+        ignoring=("tokenizer_file",),
+    ),
+    persist_result=True,
+    result_serializer="json",
+    task_run_name="chunk {documents.n_items} documents",
+)
+def chunk_corpus(
+    *,
+    workspace: Workspace,
+    documents: Artifact,
+    chunking: Chunking,
+    tokenizer_digest: str | None,
+    tokenizer_file: str | None,
+    plugin_digest: str | None,
+) -> Output:
+    """Cut the documents; the tokenizer counts only when sizes are in tokens."""
+    from tasks.chunking import chunk_documents
+
+    measurement = Measurement("chunk_corpus")
+    store = store_of(workspace)
+    chunks = chunk_documents(
+        store.frame(documents),
+        chunking,
+        tokenizer_file=None if tokenizer_file is None else Path(tokenizer_file),
+    )
+    lengths = chunks["text"].str.len_chars()
+    return measurement.output(
+        {"chunks": store.put_frame("chunks", chunks)},
+        n_chunks=chunks.height,
+        median_characters=lengths.median() or 0,
+        max_characters=lengths.max() or 0,
+    )
+
+
+@task(
+    cache_policy=stage_policy(
+        "embed_chunks",
+        "tasks.embedding",
+        libraries=("torch", "transformers", "sentence-transformers", "tokenizers"),
+        ignoring=("embedding", "model"),
+    ),
+    persist_result=True,
+    result_serializer="json",
+    task_run_name="embed {chunks.n_items} chunks",
+)
+def embed_chunks(
+    *,
+    workspace: Workspace,
+    chunks: Artifact,
+    embedding: Embedding,
+    model: Any,
+    settings: dict[str, Any],
+) -> Output:
+    """Turn chunks into vectors; ``settings`` holds the weights' digest and what decides bits."""
+    import polars as pl
+
+    measurement = Measurement("embed_chunks")
+    store = store_of(workspace)
+    frame = store.frame(chunks)
+    texts = frame.select(
+        pl.when(pl.col("title").is_null())
+        .then(pl.col("text"))
+        .otherwise(pl.concat_str("title", "text", separator="\n"))
+    ).to_series()
+    return _embed(measurement, store, workspace, texts.to_list(), embedding, model, is_query=False)
+
+
+@task(
+    cache_policy=stage_policy(
+        "embed_queries",
+        "tasks.embedding",
+        libraries=("torch", "transformers", "sentence-transformers", "tokenizers"),
+        ignoring=("embedding", "model"),
+    ),
+    persist_result=True,
+    result_serializer="json",
+    task_run_name="embed {queries.n_items} queries",
+)
+def embed_queries(
+    *,
+    workspace: Workspace,
+    queries: Artifact,
+    embedding: Embedding,
+    model: Any,
+    settings: dict[str, Any],
+) -> Output:
+    """Turn queries into vectors."""
+    measurement = Measurement("embed_queries")
+    store = store_of(workspace)
+    texts = store.frame(queries)["text"].to_list()
+    return _embed(measurement, store, workspace, texts, embedding, model, is_query=True)
+
+
+def _embed(
+    measurement: Measurement,
+    store: ArtifactStore,
+    workspace: Workspace,
+    texts: list[str],
+    embedding: Embedding,
+    model: Any,
+    *,
+    is_query: bool,
+) -> Output:
+    from tasks.embedding import embed_texts
+    from tasks.progress import progress_writer
+
+    embedded = embed_texts(
+        texts,
+        model,
+        embedding,
+        prompt=embedding.query_prompt if is_query else embedding.document_prompt,
+        items=Path(workspace.items) / "embeddings",
+        threads=workspace.threads,
+        device=workspace.device,
+        say=progress_writer(workspace.shows_progress),
+    )
+    artifact = store.put_array("vectors", embedded.vectors)
+    return measurement.output({"vectors": artifact}, **embedded.figures)
+
+
+@task(
+    cache_policy=stage_policy("build_index", "tasks.indexing", libraries=("faiss-cpu",)),
+    persist_result=True,
+    result_serializer="json",
+    task_run_name="build {index.kind} index of {vectors.n_items} vectors",
+)
+def build_index(*, workspace: Workspace, vectors: Artifact, index: Index) -> Output:
+    """Build and save the FAISS index."""
+    from tasks.indexing import build_index as build
+
+    measurement = Measurement("build_index")
+    store = store_of(workspace)
+    path = store.scratch_file(".faiss")
+    build(store.array(vectors), index, path)
+    artifact = store.put_file("index", path, suffix=".faiss", n_items=vectors.n_items)
+    return measurement.output({"index": artifact}, n_bytes=artifact.size)
+
+
+@task(
+    cache_policy=stage_policy("retrieve", "tasks.retrieving", libraries=("faiss-cpu", "numpy")),
+    persist_result=True,
+    result_serializer="json",
+    task_run_name="retrieve for {queries.n_items} queries",
+)
+def retrieve(
+    *,
+    workspace: Workspace,
+    index_file: Artifact,
+    vectors: Artifact,
+    query_vectors: Artifact,
+    chunks: Artifact,
+    queries: Artifact,
+    index: Index,
+    retrieval: Retrieval,
+    ranks_documents: bool,
+) -> Output:
+    """Search the index for every query and put the results in the one order."""
+    from tasks.retrieving import retrieve as search
+
+    measurement = Measurement("retrieve")
+    store = store_of(workspace)
+    retrieved = search(
+        store.path(index_file),
+        store.array(query_vectors),
+        store.array(vectors),
+        store.frame(chunks),
+        store.frame(queries)["query_id"].to_list(),
+        index=index,
+        retrieval=retrieval,
+        ranks_documents=ranks_documents,
+        threads=workspace.threads,
+    )
+    return measurement.output(
+        {"rankings": store.put_frame("rankings", retrieved.rankings)},
+        **retrieved.figures,
+        short_queries=list(retrieved.short_queries),
+    )
+
+
+@task(persist_result=False, task_run_name="fill quotes of spans")
+def fill_quotes(
+    *, workspace: Workspace, documents: Artifact, queries: Artifact, benchmark_path: str
+) -> Output:
+    """Give spans without a quote the one they had at their first evaluation; never cached."""
+    from tasks import quoting
+
+    measurement = Measurement("fill_quotes")
+    store = store_of(workspace)
+    filled = quoting.fill_quotes(
+        store.frame(documents),
+        store.frame(queries),
+        folder=Path(workspace.items) / "quotes",
+        benchmark_path=benchmark_path,
+    )
+    return measurement.output({"queries": store.put_frame("queries", filled)})
+
+
+@task(
+    cache_policy=stage_policy("label", "tasks.labelling"),
+    persist_result=True,
+    result_serializer="json",
+    task_run_name="label by {labelling.method}",
+)
+def label(
+    *,
+    workspace: Workspace,
+    documents: Artifact,
+    chunks: Artifact,
+    queries: Artifact,
+    labelling: Labelling,
+) -> Output:
+    """Label every chunk or document that has a gain or a judgement, retrieved or not."""
+    from tasks.labelling import label_corpus
+
+    measurement = Measurement("label")
+    store = store_of(workspace)
+    labelled = label_corpus(
+        store.frame(documents),
+        store.frame(chunks),
+        store.frame(queries),
+        config=labelling,
+        known_quotes={},
+    )
+    return measurement.output(
+        {
+            "labels": store.put_frame("labels", labelled.labels),
+            "truth": store.put_frame("truth", labelled.truth),
+            "notes": store.put_frame("notes", labelled.notes),
+        },
+        **labelled.figures,
+    )
+
+
+@task(
+    cache_policy=stage_policy("rank", "tasks.scoring", libraries=("numpy",)),
+    persist_result=True,
+    result_serializer="json",
+    task_run_name="compute ranking measures",
+)
+def rank(
+    *,
+    workspace: Workspace,
+    rankings: Artifact,
+    labels: Artifact,
+    truth: Artifact,
+    chunks: Artifact,
+    queries: Artifact,
+    measures: list[tuple[str, int]],
+    labelling: Labelling,
+    depth: int,
+) -> Output:
+    """Compute every measure for every query; ``measures`` are names with contract versions."""
+    from schemas.measures import Measure
+    from tasks.scoring import average_metrics, score_rankings
+
+    measurement = Measurement("rank")
+    store = store_of(workspace)
+    truth_frame = store.frame(truth)
+    query_metrics = score_rankings(
+        store.frame(rankings),
+        store.frame(labels),
+        truth_frame,
+        store.frame(chunks),
+        store.frame(queries),
+        measures=[Measure.parse(name) for name, _ in measures],
+        label_method=labelling.method,
+        min_coverage=labelling.min_coverage,
+        level=labelling.level,
+        depth=depth,
+    )
+    return measurement.output(
+        {
+            "query_metrics": store.put_frame("query_metrics", query_metrics),
+            "run_metrics": store.put_frame(
+                "run_metrics", average_metrics(query_metrics, truth_frame)
+            ),
+        }
+    )
