@@ -109,17 +109,25 @@ def _print_json(rows: Iterable[Mapping[str, object]], columns: Sequence[str]) ->
         text = json.dumps(
             {name: row.get(name) for name in columns}, ensure_ascii=False, default=str
         )
-        click.echo(separator + "  " + text, nl=False)
+        click.echo(separator + "  " + _CONTROL.sub(_json_escape, text), nl=False)
         separator = ",\n"
     click.echo("]" if separator == "\n" else "\n]")
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    return f"\\u{ord(match.group()):04x}"
 
 
 def _print_csv(rows: Iterable[Mapping[str, object]], columns: Sequence[str]) -> None:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(columns)
+    is_watched = sys.stdout.isatty()  # a file gets the text as it is
     for row in rows:
-        writer.writerow([defuse_cell(row.get(name)) for name in columns])
+        cells = [defuse_cell(row.get(name)) for name in columns]
+        if is_watched:
+            cells = [clean(cell) if isinstance(cell, str) else cell for cell in cells]
+        writer.writerow(cells)
         click.echo(stream.getvalue(), nl=False)
         stream.seek(0)
         stream.truncate()
