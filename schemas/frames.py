@@ -5,7 +5,15 @@ Ids are strings, always. Offsets are characters (code points), half open.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import polars as pl
+
+
+def _schema(columns: Mapping[str, pl.DataType | type[pl.DataType]]) -> pl.Schema:
+    """A schema with nested columns; ``pl.Schema``'s own signature does not infer them."""
+    return pl.Schema(columns)
+
 
 SPAN = pl.Struct(
     {
@@ -36,7 +44,7 @@ CHUNKS = pl.Schema(
         "title": pl.String,  # stands before the text for the model; NULL: not used
     }
 )
-QUERIES = pl.Schema(
+QUERIES = _schema(
     {
         "query_id": pl.String,
         "text": pl.String,
@@ -117,7 +125,7 @@ RUN_METRICS = pl.Schema(
         "high": pl.Float64,
     }
 )
-SUMMARY_CONTEXTS = pl.Schema(
+SUMMARY_CONTEXTS = _schema(
     {
         "query_id": pl.String,  # only queries that are judged: those with contexts of this kind
         "source": pl.String,  # reference or retrieved
@@ -135,7 +143,7 @@ SUMMARY_RESPONSES = pl.Schema(
     }
 )
 QUESTION = pl.Struct({"key_phrase": pl.String, "question": pl.String})
-QUESTION_BANK = pl.Schema(
+QUESTION_BANK = _schema(
     {
         "contexts_digest": pl.String,  # unique
         "judge": pl.String,
