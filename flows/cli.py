@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import os
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from schemas.errors import RankhouseError
+
+if TYPE_CHECKING:
+    from schemas.home import Home
+
+LIBRARY_SETTINGS = {
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "TRANSFORMERS_VERBOSITY": "error",
+}
 
 # One line each, so that `rankhouse --help` loads no command's module.
 COMMANDS = {
@@ -89,10 +101,19 @@ def run(call: Callable[[], Any]) -> int:
     return result if isinstance(result, int) else 0
 
 
+@contextlib.contextmanager
+def prefect_environment(home: Home) -> Iterator[None]:
+    """Set, before Prefect and the model libraries are imported, what the user has not set."""
+    from flows.servers import prefect_settings
+
+    with prefect_settings(home) as settings:
+        for name, value in {**settings, **LIBRARY_SETTINGS}.items():
+            os.environ.setdefault(name, value)
+        yield
+
+
 def _silence_stdout() -> None:
     """Keep the interpreter from complaining, at exit, about a reader that has left."""
-    import os
-
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -35,6 +35,8 @@ class Pipeline:
     store: ArtifactStore
     on_stage: Callable[[str], None]
     runs: dict[str, StageRun] = field(default_factory=dict)
+    stage: str = "start"
+    damage: list[str] = field(default_factory=list)
     n_tasks: int = 0
 
     def run(self) -> None:
@@ -49,6 +51,7 @@ class Pipeline:
                 return
             except ArtifactDamagedError as error:
                 logger.warning("%s; what made it runs again", error)
+                self.damage.append(str(error))
                 self.store.forget(error.name)
         self._run_once()
 
@@ -157,6 +160,7 @@ class Pipeline:
 
     def _run(self, task: Any, **inputs: Any) -> dict[str, Artifact]:
         name = task.cache_policy.stage
+        self.stage = name
         self.on_stage(name)
         self.n_tasks += 1
         run = run_stage(task, self.store, workspace=self.workspace, **inputs)

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 import os
 import secrets
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -170,6 +172,25 @@ class ArtifactStore:
             for path, entry in found.items()
             if path[prefix:].count("/") == 2
         )
+
+    def age(self, name: str) -> float:
+        """Seconds since an artifact was written; infinite when the store does not say."""
+        try:
+            return time.time() - self._files.modified(f"{self._root}/{name}").timestamp()
+        except (NotImplementedError, AttributeError):
+            return math.inf
+
+    def find_damaged(self) -> list[str]:
+        """Names of stored artifacts whose bytes do not have the digest that they are named by."""
+        damaged = []
+        for name, _ in self.names():
+            with self._files.open(f"{self._root}/{name}", "rb") as stream:
+                digest = hashlib.sha256()
+                while block := stream.read(_BLOCK):
+                    digest.update(block)
+            if digest.hexdigest() != Path(name).stem:
+                damaged.append(name)
+        return damaged
 
     def _put(
         self,

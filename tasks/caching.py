@@ -15,6 +15,7 @@ from typing import Any
 
 from prefect.cache_policies import CachePolicy
 from prefect.results import get_result_store
+from prefect.settings import get_current_settings
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from schemas.artifacts import Artifact, StageOutput
@@ -22,6 +23,7 @@ from schemas.experiment import digest_of
 from schemas.records import RECORDS_VERSION
 from tasks.artifacts import ArtifactStore
 from tasks.fingerprints import fingerprint_code, library_versions
+from tasks.stage_records import touch_record
 
 logger = logging.getLogger("rankhouse")
 
@@ -104,6 +106,8 @@ class StageRun:
     is_cached: bool
     started_at: datetime
     seconds: float  # of this run: a look-up when cached
+    code_digest: str
+    inputs: dict[str, str]  # name of each artifact it read: digest
 
 
 def run_stage(task: Any, store: ArtifactStore, **inputs: Any) -> StageRun:
@@ -123,6 +127,7 @@ def run_stage(task: Any, store: ArtifactStore, **inputs: Any) -> StageRun:
     started_at, started = datetime.now(UTC), time.perf_counter()
     state = task.with_options(refresh_cache=not is_usable)(**inputs, return_state=True)
     output = StageOutput.model_validate(state.result(raise_on_failure=True))
+    touch_record(get_current_settings().results.local_storage_path, key)
     return StageRun(
         stage=policy.stage,
         key=key,
@@ -130,6 +135,10 @@ def run_stage(task: Any, store: ArtifactStore, **inputs: Any) -> StageRun:
         is_cached=state.name == "Cached",
         started_at=started_at,
         seconds=time.perf_counter() - started,
+        code_digest=fingerprint_code(policy.module),
+        inputs={
+            name: value.digest for name, value in inputs.items() if isinstance(value, Artifact)
+        },
     )
 
 

@@ -8,13 +8,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 from prefect import task
+from prefect.cache_policies import NO_CACHE
 
 from schemas.artifacts import Artifact
 from schemas.experiment import Chunking, Embedding, Index, Labelling, Retrieval
+from schemas.home import Home
 from tasks.artifacts import ArtifactStore
 from tasks.caching import Workspace, stage_policy
 from tasks.measuring import Measurement
+from warehouse.load import LoadReport, load_parts
+from warehouse.spool import StartedRun
 
 Output = dict[str, Any]
 
@@ -130,8 +135,6 @@ def embed_chunks(
     settings: dict[str, Any],
 ) -> Output:
     """Turn chunks into vectors; ``settings`` holds the weights' digest and what decides bits."""
-    import polars as pl
-
     measurement = Measurement("embed_chunks")
     store = store_of(workspace)
     frame = store.frame(chunks)
@@ -255,7 +258,7 @@ def retrieve(
     )
 
 
-@task(persist_result=False, task_run_name="fill quotes of spans")
+@task(cache_policy=NO_CACHE, persist_result=False, task_run_name="fill quotes of spans")
 def fill_quotes(
     *, workspace: Workspace, documents: Artifact, queries: Artifact, benchmark_path: str
 ) -> Output:
@@ -354,3 +357,15 @@ def rank(
             ),
         }
     )
+
+
+@task(cache_policy=NO_CACHE, persist_result=False, task_run_name="write results")
+def write_results(*, started: StartedRun, frames: dict[str, pl.DataFrame]) -> None:
+    """Validate every frame of a run and put its part into the spool."""
+    started.finish(frames)
+
+
+@task(cache_policy=NO_CACHE, persist_result=False, task_run_name="load results")
+def load_results(*, home: Home) -> LoadReport:
+    """Load every part that waits, unless somebody holds the warehouse."""
+    return load_parts(home)

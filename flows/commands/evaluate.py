@@ -1,0 +1,46 @@
+"""``rankhouse evaluate``: one run of one experiment."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from pathlib import Path
+
+import click
+
+from flows.printing import format_option
+
+
+@click.command()
+@click.argument("experiment", type=click.Path(path_type=Path))
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Override a setting of the file; VALUE is read as TOML, else as text. Repeatable.",
+)
+@click.option(
+    "--date",
+    "logical_date",
+    type=click.DateTime(["%Y-%m-%d"]),
+    help="The night that the run stands for; today in UTC by default.",
+)
+@format_option
+def command(
+    experiment: Path, settings: tuple[str, ...], logical_date: datetime | None, format: str
+) -> int:
+    """Evaluate one experiment and write the results to the warehouse.
+
+    Stages whose inputs have not changed are reused. The result goes to standard output,
+    everything else to standard error.
+
+    Example: rankhouse evaluate deployments/demo/experiment.toml --set chunking.size=256
+    """
+    from flows.evaluating import evaluate_and_print
+    from schemas.experiment import read_experiment
+    from schemas.home import find_home
+
+    when: date | None = None if logical_date is None else logical_date.date()
+    return evaluate_and_print(
+        read_experiment(experiment, settings), find_home(), logical_date=when, format=format
+    )

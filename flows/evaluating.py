@@ -1,0 +1,117 @@
+"""What ``rankhouse evaluate`` and ``rankhouse demo`` do around the flow."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import date
+from typing import TYPE_CHECKING
+
+import click
+
+from flows.printing import is_interactive, print_rows, say
+from schemas.experiment import Experiment
+from schemas.home import Home
+
+if TYPE_CHECKING:
+    from flows.reporting import Report
+
+MEASURE_COLUMNS = (
+    "run_id",
+    "measure",
+    "mean",
+    "n_scored",
+    "n_queries",
+    "n_lost",
+    "n_failed",
+    "low",
+    "high",
+)
+
+
+def evaluate_and_print(
+    experiment: Experiment,
+    home: Home,
+    *,
+    logical_date: date | None,
+    format: str,
+    home_prefix: str = "",
+) -> int:
+    """Evaluate, print the report to stdout, and return the exit code.
+
+    Args:
+        experiment: its paths are absolute.
+        home: where results go.
+        logical_date: the night that the run stands for; None: today.
+        format: table, json or csv.
+        home_prefix: a home that the suggested commands have to name.
+
+    Raises:
+        RankhouseError: see ``evaluate_retrieval``.
+    """
+    from flows.preflight import check_storage, survey_inputs
+
+    # Refused here, before Prefect is imported or its server started.
+    survey_inputs(experiment)
+    check_storage(home)
+    say(f"home {home.path}")
+    report = _evaluate(experiment, home, logical_date)
+    if format == "table":
+        from flows.rendering import render
+
+        click.echo(render(report, prefix=home_prefix))
+    elif format == "json":
+        click.echo(json.dumps(report.model_dump(mode="json"), ensure_ascii=True, indent=2))
+    else:
+        rows = [{"run_id": report.run_id, **row.model_dump()} for row in report.measures]
+        print_rows(rows, MEASURE_COLUMNS, format="csv")
+    if report.status == "degraded":
+        say(f"degraded: {report.status_reason}")
+    if report.landed == "spooled":
+        say("spooled: the warehouse is in use; `rankhouse warehouse load` takes the run later")
+    return 0
+
+
+def _evaluate(experiment: Experiment, home: Home, logical_date: date | None) -> Report:
+    from flows.cli import prefect_environment
+    from flows.servers import serving, stop_orphans, wait_until_recorded
+
+    with prefect_environment(home):
+        import prefect
+
+        from flows.evaluate_retrieval import evaluate_retrieval
+        from flows.reporting import Report
+
+        _log_to_stderr()
+        stop_orphans(home)
+        with serving(home), prefect.tags(experiment.name, experiment.embedding.model):
+            state = evaluate_retrieval(
+                experiment,
+                home=str(home.path),
+                logical_date=logical_date,
+                shows_progress=is_interactive(),
+                return_state=True,
+            )
+            flow_run_id = state.state_details.flow_run_id
+            result = state.result(raise_on_failure=False)
+            n_tasks = result["n_tasks"] if isinstance(result, dict) else 0
+            if not wait_until_recorded(flow_run_id, n_tasks):
+                say("the Prefect server did not record every task in time; the results are safe")
+        if isinstance(result, BaseException):
+            raise result
+        return Report.model_validate(result)
+
+
+class _SayHandler(logging.Handler):
+    """Warnings of ours reach stderr as one clean line each."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage())
+
+
+def _log_to_stderr() -> None:
+    logger = logging.getLogger("rankhouse")
+    if not any(isinstance(handler, _SayHandler) for handler in logger.handlers):
+        handler = _SayHandler(level=logging.WARNING)
+        logger.addHandler(handler)
+    logger.propagate = False

@@ -1,0 +1,116 @@
+"""The report of one run: what ``rankhouse evaluate`` prints and Prefect shows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from flows.results import RunContext, metrics_of, run_row
+
+if TYPE_CHECKING:
+    from flows.pipeline import Pipeline
+
+NOTES_SHOWN = 10
+
+
+class MeasureRow(BaseModel):
+    """The mean of one measure, with what it rests on."""
+
+    model_config = ConfigDict(frozen=True)
+
+    measure: str
+    mean: float | None
+    n_scored: int
+    n_queries: int
+    n_lost: int
+    n_failed: int
+    low: float | None
+    high: float | None
+
+
+class StageLine(BaseModel):
+    """One stage: reused or computed, and how long it took in this run."""
+
+    model_config = ConfigDict(frozen=True)
+
+    stage: str
+    cached: bool
+    seconds: float
+
+
+class TruthNote(BaseModel):
+    """One query whose ground truth needs attention."""
+
+    model_config = ConfigDict(frozen=True)
+
+    query_id: str
+    note: str
+    reason: str
+
+
+class Report(BaseModel):
+    """One run, as JSON."""
+
+    model_config = ConfigDict(frozen=True)
+
+    run_id: str
+    experiment: str
+    logical_date: str
+    status: str
+    status_reason: str | None
+    landed: str  # loaded, or spooled: the warehouse was locked
+    home: str
+    seconds: float
+    settings: dict[str, Any]
+    sizes: dict[str, JsonValue]
+    measures: list[MeasureRow]
+    stages: list[StageLine]
+    truth_notes: list[TruthNote]
+    short_queries: list[str]
+    n_tasks: int
+
+
+def report_of(pipeline: Pipeline, context: RunContext, *, landed: str, home: str) -> Report:
+    """Gather the report of a run whose stages are all done."""
+    _, run_metrics = metrics_of(pipeline)
+    row = run_row(pipeline, context)
+    figures = {name: run.output.figures for name, run in pipeline.runs.items()}
+    notes = pipeline.store.frame(pipeline.artifact("label", "notes"))
+    short = figures["retrieve"]["short_queries"]
+    return Report(
+        run_id=context.run_id,
+        experiment=row.experiment,
+        logical_date=row.logical_date.isoformat(),
+        status=row.status,
+        status_reason=row.status_reason,
+        landed=landed,
+        home=home,
+        seconds=round(row.seconds, 3),
+        settings=pipeline.experiment.model_dump(mode="json"),
+        sizes={
+            "n_documents": row.n_documents,
+            "n_queries": row.n_queries,
+            "n_chunks": row.n_chunks,
+            "median_characters": figures["chunk_corpus"]["median_characters"],
+            "n_truncated": figures["embed_chunks"]["n_truncated"],
+            "n_encoded": figures["embed_chunks"]["n_encoded"],
+            "dim": figures["embed_chunks"]["dim"],
+            "latency_p50_ms": figures["retrieve"]["latency_p50_ms"],
+            "latency_p95_ms": figures["retrieve"]["latency_p95_ms"],
+            "max_tokens": pipeline.inputs.model.max_tokens,
+        },
+        measures=[
+            MeasureRow(**values) for values in run_metrics.drop("contract_version").to_dicts()
+        ],
+        stages=[
+            StageLine(stage=run.stage, cached=run.is_cached, seconds=round(run.seconds, 3))
+            for run in pipeline.runs.values()
+        ],
+        truth_notes=[
+            TruthNote(query_id=note["query_id"], note=note["note"], reason=note["reason"])
+            for note in notes.to_dicts()
+        ],
+        short_queries=list(short) if isinstance(short, list) else [],
+        n_tasks=pipeline.n_tasks,
+    )

@@ -1,0 +1,251 @@
+"""What a run leaves in the warehouse: the frames of its part, from its stages' artifacts."""
+
+from __future__ import annotations
+
+import platform
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from flows.provenance import git_state, machine, versions
+from schemas.comparability import comparability_key
+from tasks.caching import StageRun
+from tasks.measuring import peak_memory
+from warehouse import rows
+
+if TYPE_CHECKING:
+    from flows.pipeline import Pipeline
+
+OUTPUT_OF = {
+    "load_corpus": "documents",
+    "load_benchmark": "queries",
+    "chunk_corpus": "chunks",
+    "label": "labels",
+    "embed_chunks": "vectors",
+    "embed_queries": "vectors",
+    "build_index": "index",
+    "retrieve": "rankings",
+    "rank": "query_metrics",
+    "write_responses": "responses",
+    "build_question_bank": "bank",
+    "score_summaries": "scores",
+}
+"""The artifact that a stage's row in ``stages`` names as its output."""
+
+LIST_LIMIT = 10_000
+"""Most events about ground truth that one run writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """Who a run is: known before its first stage."""
+
+    run_id: str
+    logical_date: date
+    flow_run_id: str | None
+    started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    started: float = field(default_factory=time.perf_counter)
+    cpu_started: float = field(default_factory=time.process_time)
+
+
+def frames_of(pipeline: Pipeline, context: RunContext) -> dict[str, pl.DataFrame]:
+    """The frames of a run whose stages are all done."""
+    run_id = context.run_id
+    read = pipeline.store.frame
+    query_metrics, run_metrics = metrics_of(pipeline)
+    keys = {
+        name: comparability_key(
+            pipeline.experiment, benchmark_digest=pipeline.inputs.benchmark.digest, measure=name
+        )
+        for name in run_metrics["measure"]
+    }
+    rankings, labels = (
+        pipeline.artifact("retrieve", "rankings"),
+        pipeline.artifact("label", "labels"),
+    )
+    frames = {
+        "runs": rows.runs_frame(run_row(pipeline, context)),
+        "stages": rows.stages_frame(stage_rows(pipeline, run_id)),
+        "events": rows.events_frame(event_rows(pipeline, run_id)),
+        "queries": rows.queries_frame(
+            read(pipeline.artifact("load_benchmark", "all_queries")),
+            benchmark_digest=pipeline.inputs.benchmark.digest,
+        ),
+        "rankings": rows.rankings_frame(read(rankings), rankings_digest=rankings.digest),
+        "labels": rows.labels_frame(read(labels), labels_digest=labels.digest),
+        "query_metrics": rows.query_metrics_frame(query_metrics, run_id=run_id),
+        "run_metrics": rows.run_metrics_frame(run_metrics, run_id=run_id, comparability_keys=keys),
+        "measures": rows.measures_frame(run_metrics["measure"].to_list()),
+    }
+    if "score_summaries" in pipeline.runs:
+        for table, name in (("summary_scores", "scores"), ("summary_questions", "questions")):
+            frame = read(pipeline.artifact("score_summaries", name))
+            frames[table] = rows.summary_frame(frame, run_id=run_id)
+    return frames
+
+
+def failed_frames_of(
+    pipeline: Pipeline, context: RunContext, *, stage: str, error: BaseException
+) -> dict[str, pl.DataFrame]:
+    """The frames of a run that failed: what ran, and where and why it ended."""
+    message = f"{type(error).__name__}: {error}"
+    done = stage_rows(pipeline, context.run_id)
+    failed = rows.StageRow(
+        run_id=context.run_id,
+        position=len(done) + 1,
+        stage=stage,
+        status="failed",
+        cached=False,
+        message=message,
+    )
+    return {
+        "runs": rows.runs_frame(
+            run_row(pipeline, context, status="failed", reason=f"{stage}: {message}")
+        ),
+        "stages": rows.stages_frame([*(row for row in done if row.stage != stage), failed]),
+    }
+
+
+def metrics_of(pipeline: Pipeline) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Values a query and means a run, of ranking measures and summary scores together."""
+    read = pipeline.store.frame
+    query_metrics = [read(pipeline.artifact("rank", "query_metrics"))]
+    run_metrics = [read(pipeline.artifact("rank", "run_metrics"))]
+    if "score_summaries" in pipeline.runs:
+        query_metrics.append(read(pipeline.artifact("score_summaries", "query_metrics")))
+        run_metrics.append(read(pipeline.artifact("score_summaries", "run_metrics")))
+    return pl.concat(query_metrics), pl.concat(run_metrics)
+
+
+def run_row(
+    pipeline: Pipeline,
+    context: RunContext,
+    *,
+    status: str = "completed",
+    reason: str | None = None,
+) -> rows.RunRow:
+    """The run with all that its numbers rest on."""
+    experiment, inputs = pipeline.experiment, pipeline.inputs
+    commit, is_dirty = git_state()
+    ended = datetime.now(UTC)
+    if status == "completed":
+        status, reason = _completed_or_degraded(pipeline)
+    return rows.RunRow(
+        run_id=context.run_id,
+        experiment=experiment.name,
+        logical_date=context.logical_date,
+        status=status,
+        status_reason=reason,
+        started_at=context.started_at,
+        ended_at=ended,
+        seconds=time.perf_counter() - context.started,
+        cpu_seconds=time.process_time() - context.cpu_started,
+        peak_memory_bytes=peak_memory(),
+        config=experiment.model_dump(mode="json"),
+        config_digest=experiment.digest,
+        corpus_path=experiment.corpus.path,
+        corpus_digest=inputs.corpus.digest,
+        n_documents=_n_items(pipeline, "load_corpus", "documents"),
+        benchmark_path=experiment.benchmark.path,
+        benchmark_digest=inputs.benchmark.digest,
+        split=experiment.benchmark.split,
+        n_queries=_n_items(pipeline, "load_benchmark", "queries"),
+        chunks_digest=_digest(pipeline, "chunk_corpus", "chunks"),
+        n_chunks=_n_items(pipeline, "chunk_corpus", "chunks"),
+        vectors_digest=_digest(pipeline, "embed_chunks", "vectors"),
+        index_digest=_digest(pipeline, "build_index", "index"),
+        rankings_digest=_digest(pipeline, "retrieve", "rankings"),
+        labels_digest=_digest(pipeline, "label", "labels"),
+        label_method=experiment.labelling.method,
+        depth=experiment.retrieval.depth,
+        embedding_model=inputs.model.name,
+        embedding_revision=inputs.model.revision,
+        embedding_weights_digest=inputs.model.digest,
+        models=[
+            {
+                "role": "embedding",
+                "name": inputs.model.name,
+                "revision": inputs.model.revision,
+                "weights_digest": inputs.model.digest,
+            }
+        ],
+        rankhouse_version=version("rankhouse"),
+        git_commit=commit,
+        git_dirty=is_dirty,
+        python_version=platform.python_version(),
+        libraries=versions(),
+        machine=machine(),
+        flow_run_id=context.flow_run_id,
+    )
+
+
+def stage_rows(pipeline: Pipeline, run_id: str) -> list[rows.StageRow]:
+    """One row a stage, in the order they ran."""
+    return [
+        _stage_row(run, run_id, position)
+        for position, run in enumerate(pipeline.runs.values(), start=1)
+    ]
+
+
+def event_rows(pipeline: Pipeline, run_id: str) -> list[rows.EventRow]:
+    """What happened to the ground truth, and the damage that was repaired."""
+    notes = pipeline.store.frame(pipeline.artifact("label", "notes"))
+    events = [
+        rows.EventRow(
+            run_id=run_id,
+            kind="truth",
+            stage="label",
+            query_id=note["query_id"],
+            message=f"{note['note']}: {note['reason']}",
+            details={name: note[name] for name in ("doc_id", "start", "end", "quote")},
+        )
+        for note in notes.head(LIST_LIMIT).iter_rows(named=True)
+    ]
+    repaired = [
+        rows.EventRow(run_id=run_id, kind="damaged", message=message) for message in pipeline.damage
+    ]
+    return [*events, *repaired]
+
+
+def _stage_row(run: StageRun, run_id: str, position: int) -> rows.StageRow:
+    name = OUTPUT_OF[run.stage]
+    return rows.StageRow(
+        run_id=run_id,
+        position=position,
+        stage=run.stage,
+        cached=run.is_cached,
+        stage_key=run.key,
+        code_digest=run.code_digest,
+        inputs=run.inputs,
+        output_digest=run.output.artifacts[name].digest,
+        started_at=run.started_at,
+        seconds=run.seconds,
+        peak_memory_bytes=run.output.peak_memory,
+        figures={**run.output.figures, "seconds_when_made": run.output.seconds},
+    )
+
+
+def _completed_or_degraded(pipeline: Pipeline) -> tuple[str, str | None]:
+    """A run is degraded when a value failed: its means rest on the others."""
+    _, run_metrics = metrics_of(pipeline)
+    failed = run_metrics.filter(pl.col("n_failed") > 0)
+    if failed.is_empty():
+        return "completed", None
+    names = ", ".join(
+        f"{name} ({count})" for name, count in failed.select("measure", "n_failed").iter_rows()
+    )
+    return "degraded", f"values failed: {names}"
+
+
+def _digest(pipeline: Pipeline, stage: str, name: str) -> str | None:
+    run = pipeline.runs.get(stage)
+    return None if run is None else run.output.artifacts[name].digest
+
+
+def _n_items(pipeline: Pipeline, stage: str, name: str) -> int | None:
+    run = pipeline.runs.get(stage)
+    return None if run is None else run.output.artifacts[name].n_items
