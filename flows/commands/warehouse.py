@@ -1,0 +1,61 @@
+"""``rankhouse warehouse``: migrate and load."""
+
+from __future__ import annotations
+
+import click
+
+from flows.printing import say
+from schemas.home import find_home
+
+
+@click.group()
+def command() -> None:
+    """Migrate or load the warehouse."""
+
+
+@command.command()
+def migrate() -> None:
+    """Bring the tables up to date; a copy of the file is made first.
+
+    Example: rankhouse warehouse migrate
+    """
+    from warehouse.connect import open_warehouse
+    from warehouse.migrate import schema_version
+    from warehouse.publish import publish
+
+    home = find_home().prepare()
+    with open_warehouse(home.warehouse) as warehouse:
+        publish(warehouse, home)
+    say(f"{home.warehouse}: at version {schema_version()}")
+
+
+@command.command()
+@click.option("--refused", is_flag=True, help="Try the refused parts again, after an upgrade.")
+@click.option(
+    "--wait",
+    type=click.FloatRange(min=0),
+    default=5.0,
+    show_default=True,
+    help="Seconds to wait while somebody else has the warehouse open.",
+)
+def load(refused: bool, wait: float) -> int:
+    """Take finished runs from the spool into the warehouse, and publish.
+
+    Example: rankhouse warehouse load
+    """
+    from warehouse.load import load_parts, retry_refused
+
+    home = find_home().prepare()
+    if refused:
+        say(f"{len(retry_refused(home))} refused parts are tried again")
+    report = load_parts(home, patience=wait)
+    say(f"loaded {len(report.loaded)}, {len(report.waiting)} left in the spool")
+    for run_id in report.crashed:
+        say(f"crashed: {run_id}")
+    for reason in report.refused:
+        say(f"refused: {reason}")
+    if report.is_locked:
+        say(f"locked: {home.warehouse} is held by {report.holder or 'another process'}")
+    if report.problem:
+        say(f"problem: {report.problem}")
+    return 1 if report.is_locked or report.problem or report.refused else 0

@@ -1,0 +1,166 @@
+"""The loader: takes every ready part into the warehouse, one transaction each, then publishes."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from schemas.home import Home
+from warehouse.connect import (
+    LOCK_PATIENCE,
+    OpenWarehouse,
+    WarehouseLockedError,
+    is_full,
+    open_warehouse,
+)
+from warehouse.crashes import record_crashes
+from warehouse.insert import insert_part
+from warehouse.migrate import schema_version
+from warehouse.parts import READY, Part, PartRefusedError, read_part, write_json
+from warehouse.publish import is_published, publish
+from warehouse.spool import REFUSED, free_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TRASH = ".trash-"
+
+
+@dataclass(slots=True)
+class LoadReport:
+    """What a load did; ``is_locked`` or ``problem``: what is left waits for the next one."""
+
+    loaded: list[str] = field(default_factory=list)  # run ids, or ids of parts of events
+    crashed: list[str] = field(default_factory=list)  # run ids of starts found dead
+    refused: list[str] = field(default_factory=list)  # "<run_id>: reason"
+    waiting: list[str] = field(default_factory=list)  # still in the spool
+    is_locked: bool = False
+    holder: str | None = None  # who has the file, when known
+    problem: str | None = None  # the disk is full, say
+    is_published: bool = False  # the read-only copy shows everything that is loaded
+
+
+def load_parts(home: Home, *, patience: float = LOCK_PATIENCE) -> LoadReport:
+    """Take every ready part; a file that is locked or a full disk leaves them where they are.
+
+    Raises:
+        StorageError: the warehouse is not DuckDB, damaged, or newer than this version.
+    """
+    report = LoadReport()
+    if not _has_work(home):
+        report.is_published = True
+        return report
+    try:
+        with open_warehouse(home.warehouse, patience=patience) as warehouse:
+            _load_into(warehouse, home, report)
+    except WarehouseLockedError as error:
+        report.is_locked, report.holder = True, error.holder
+    report.waiting = [ready.parent.name for ready in _ready_parts(home.spool)]
+    return report
+
+
+def _load_into(warehouse: OpenWarehouse, home: Home, report: LoadReport) -> None:
+    import duckdb
+
+    try:
+        _empty_trash(home.spool)
+        for ready in _until_none_is_left(home.spool):
+            _take(warehouse, ready, report)
+        report.crashed = record_crashes(warehouse.connection, home.spool)
+        publish(warehouse, home)
+        report.is_published = True
+    except (duckdb.Error, OSError) as error:
+        report.problem = (
+            f"{home.path}: no space is left on its disk" if is_full(error) else str(error)
+        )
+
+
+def retry_refused(home: Home) -> list[str]:
+    """Put refused parts back for the next load, after an upgrade; the ids that went back."""
+    returned = []
+    with suppress(FileNotFoundError):
+        for folder in sorted((home.spool / REFUSED).iterdir()):
+            target = home.spool / folder.name.partition(".")[0]
+            if (folder / READY).is_dir() and not target.exists():
+                (folder / "reasons.json").unlink(missing_ok=True)
+                folder.rename(target)
+                returned.append(target.name)
+    return returned
+
+
+def _has_work(home: Home) -> bool:
+    """Whether there is a part, a start, or a copy to bring up to date."""
+    with suppress(FileNotFoundError):
+        if any(entry.name != REFUSED for entry in home.spool.iterdir()):
+            return True
+    return not is_published(home)
+
+
+def _ready_parts(spool: Path) -> list[Path]:
+    """In order of their ids, so that attempts count up in the order of the runs."""
+    with suppress(FileNotFoundError):
+        return sorted(
+            entry / READY
+            for entry in spool.iterdir()
+            if not entry.name.startswith(".") and (entry / READY).is_dir()
+        )
+    return []
+
+
+def _until_none_is_left(spool: Path) -> Iterator[Path]:
+    """Also those that land meanwhile, whose own loader found the file locked; each once."""
+    seen: set[Path] = set()
+    while found := [ready for ready in _ready_parts(spool) if ready not in seen]:
+        for ready in found:
+            seen.add(ready)
+            yield ready
+
+
+def _take(warehouse: OpenWarehouse, ready: Path, report: LoadReport) -> None:
+    part_id = ready.parent.name
+    try:
+        part = read_part(ready)
+        _check_version(part)
+        if insert_part(warehouse.connection, part):
+            report.loaded.append(part_id)
+    except PartRefusedError as error:
+        _refuse(ready.parent, str(error))
+        report.refused.append(f"{part_id}: {error}")
+    else:
+        _remove(ready.parent)
+
+
+def _check_version(part: Part) -> None:
+    known = schema_version()
+    if part.schema_version > known:
+        raise PartRefusedError(
+            f"written for version {part.schema_version} of the tables, and this Rankhouse knows "
+            f"{known}: upgrade it, then: rankhouse warehouse load --refused"
+        )
+
+
+def _refuse(folder: Path, reason: str) -> None:
+    target = free_name(folder.parent / REFUSED / folder.name)
+    target.parent.mkdir(exist_ok=True)
+    folder.rename(target)
+    write_json(target / "reasons.json", {"run_id": folder.name, "reasons": [{"rule": reason}]})
+
+
+def _remove(folder: Path) -> None:
+    """Away in one step: half a part must never look like one."""
+    trash = folder.with_name(f"{TRASH}{folder.name}")
+    if trash.exists():
+        shutil.rmtree(trash, ignore_errors=True)
+    folder.rename(trash)
+    shutil.rmtree(trash, ignore_errors=True)
+
+
+def _empty_trash(spool: Path) -> None:
+    """What a loader that was killed had no time to delete."""
+    with suppress(FileNotFoundError):
+        for entry in spool.iterdir():
+            if entry.name.startswith(TRASH):
+                shutil.rmtree(entry, ignore_errors=True)

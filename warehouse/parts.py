@@ -1,0 +1,103 @@
+"""A part: the frames of one run (or a few events) as Parquet, there as a whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from warehouse.connect import flush
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MANIFEST = "part.json"
+DRAFT, READY = "part.tmp", "ready"
+
+
+class PartRefusedError(Exception):
+    """A part that cannot be loaded, now or later; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part that was read from its manifest; ``tables`` maps names to files."""
+
+    part_id: str  # the run's id; for events alone, an id of their own
+    kind: str  # run or events
+    schema_version: int
+    folder: Path
+    tables: Mapping[str, Path]
+
+
+def write_part(
+    folder: Path, part_id: str, frames: Mapping[str, pl.DataFrame], *, schema_version: int
+) -> Path:
+    """Write ``folder/part.tmp``, flush it and rename it to ``folder/ready``.
+
+    Raises:
+        OSError: the disk is full or the folder cannot be written; no ``ready`` is there then.
+    """
+    draft, ready = folder / DRAFT, folder / READY
+    if draft.exists():
+        shutil.rmtree(draft)
+    draft.mkdir(parents=True)
+    tables: dict[str, Any] = {}
+    for name, frame in frames.items():
+        path = draft / f"{name}.parquet"
+        frame.write_parquet(path)
+        flush(path)
+        tables[name] = {"rows": frame.height, "sha256": sha256_of(path)}
+    manifest = {
+        "part_id": part_id,
+        "kind": "run" if "runs" in frames else "events",
+        "schema_version": schema_version,
+        "tables": tables,
+    }
+    write_json(draft / MANIFEST, manifest)
+    flush(draft)
+    draft.rename(ready)
+    flush(folder)
+    return ready
+
+
+def read_part(ready: Path) -> Part:
+    """Read a part's manifest and check that its files are what was written.
+
+    Raises:
+        PartRefusedError: no manifest, a file missing, short or altered.
+    """
+    try:
+        manifest = json.loads((ready / MANIFEST).read_text("utf-8"))
+        part_id, kind = str(manifest["part_id"]), str(manifest["kind"])
+        version = int(manifest["schema_version"])
+        tables = {str(name): dict(entry) for name, entry in manifest["tables"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise PartRefusedError(f"{MANIFEST} cannot be read: {error!r}") from None
+    if kind not in ("run", "events") or ready.parent.name != part_id:
+        raise PartRefusedError(f"{MANIFEST} is of part {part_id!r} ({kind}), not of this folder")
+    paths = {name: ready / f"{name}.parquet" for name in tables}
+    for name, path in paths.items():
+        if not path.is_file():
+            raise PartRefusedError(f"{path.name} is missing")
+        if sha256_of(path) != tables[name].get("sha256"):
+            raise PartRefusedError(f"{path.name} is not what was written: short or altered")
+    return Part(part_id, kind, version, ready, paths)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write JSON so that a reader sees the old file or the new one, flushed."""
+    draft = path.with_name(f"{path.name}.tmp")
+    draft.write_text(json.dumps(value, ensure_ascii=False, indent=1), "utf-8")
+    flush(draft)
+    draft.replace(path)
+
+
+def sha256_of(path: Path) -> str:
+    """Digest of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
