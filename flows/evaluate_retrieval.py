@@ -66,7 +66,7 @@ def evaluate_retrieval(
         stages.write_results(started=quote(started), frames=quote(frames_of(pipeline, context)))
         loaded = stages.load_results(home=quote(where))
         pipeline.n_tasks += 2
-        landed = "loaded" if context.run_id in loaded.loaded else "spooled"
+        landed = "loaded" if loaded.has_landed(context.run_id) else "spooled"
         report = report_of(pipeline, context, landed=landed, home=str(where.path))
     _show_in_prefect(report)
     return report.model_dump(mode="json")

@@ -79,8 +79,10 @@ def _insert_tables(connection: DuckDBPyConnection, part: Part) -> None:
 
 
 def _has_digest(connection: DuckDBPyConnection, part: Part, column: str) -> bool:
+    """Whether a run with results had the same digest; one that failed may have stored nothing."""
+    ours = f"SELECT {column} FROM read_parquet(?)"  # noqa: S608 - from the table above
     row = connection.execute(
-        f"SELECT 1 FROM runs WHERE {column} = (SELECT {column} FROM read_parquet(?)) LIMIT 1",  # noqa: S608 - from the table above
+        f"SELECT 1 FROM runs WHERE status <> 'failed' AND {column} = ({ours}) LIMIT 1",  # noqa: S608
         [str(part.tables["runs"])],
     ).fetchone()
     return row is not None

@@ -42,6 +42,11 @@ class LoadReport:
     problem: str | None = None  # the disk is full, say
     is_published: bool = False  # the read-only copy shows everything that is loaded
 
+    def has_landed(self, run_id: str) -> bool:
+        """Whether a finished run is in the warehouse, whoever loaded it."""
+        is_refused = any(reason.startswith(f"{run_id}:") for reason in self.refused)
+        return run_id not in self.waiting and not is_refused
+
 
 def load_parts(home: Home, *, patience: float = LOCK_PATIENCE) -> LoadReport:
     """Take every ready part; a file that is locked or a full disk leaves them where they are.

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from duckdb import DuckDBPyConnection
 
+    from schemas.home import Home
     from warehouse.connect import OpenWarehouse
 
 _RECORD = """
@@ -144,6 +145,32 @@ def migrate(warehouse: OpenWarehouse, known: Sequence[Migration] | None = None) 
         return apply_pending(warehouse.connection, known)
     except StorageError as error:
         raise StorageError(f"{warehouse.path}: {error}") from None
+
+
+def check_warehouse(home: Home) -> None:
+    """Refuse a warehouse that no load could use, before a run spends anything.
+
+    None yet is fine, and one that somebody holds: a load will look at it.
+
+    Raises:
+        StorageError: not DuckDB, not ours, damaged, newer, or with an edited migration.
+    """
+    import duckdb
+
+    from warehouse.connect import WarehouseLockedError, check_path, explain
+
+    check_path(home.warehouse)
+    if not home.warehouse.exists():
+        return
+    try:
+        with duckdb.connect(str(home.warehouse), read_only=True) as connection:
+            pending_migrations(connection)
+    except StorageError as error:
+        raise StorageError(f"{home.warehouse}: {error}") from None
+    except duckdb.Error as error:
+        explained = explain(home.warehouse, error)
+        if not isinstance(explained, WarehouseLockedError):
+            raise explained from None
 
 
 def rankhouse_version() -> str:
