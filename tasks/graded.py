@@ -1,0 +1,145 @@
+"""Graded items, and sums over them in rank order.
+
+A ranking is held by its graded items alone: a gain of 0 never changes a sum, and most of what is
+retrieved has none. ``np.add.at`` adds one element after the other, so a sum over items in rank
+order is the sum of a plain loop, bit for bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+NO_CUTOFF = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """Graded items in the order of their query, then rank; three arrays of one length."""
+
+    query: Ints  # index of the query, from 0
+    rank: Ints  # from 1
+    gain: Ints  # the grade, 0 or more
+
+    def where(self, mask: Mask) -> Items:
+        """The items that a mask keeps, in their order."""
+        return Items(self.query[mask], self.rank[mask], self.gain[mask])
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """What could be found; arrays have one entry a query."""
+
+    n_relevant: Ints  # R
+    n_nonrelevant: Ints  # judged, with a grade from 0 to below the level
+    ideal: Items  # every item with a gain above 0, best first
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """What was found."""
+
+    items: Items  # the judged items among what was returned
+    n_returned: Ints  # (n_queries,) items returned, judged or not
+
+
+def pool_judgements(query: Ints, gain: Ints, *, n_queries: int, level: int) -> Pool:
+    """Count and order the judgements of each query.
+
+    Args:
+        query: (n,) index of the query, in any order.
+        gain: (n,) grade; below 0: unjudged.
+        n_queries: how many queries there are.
+        level: from this grade on an item is relevant.
+    """
+    has_gain = gain > 0
+    ideal_query, ideal_gain = query[has_gain], gain[has_gain]
+    order = np.lexsort((-ideal_gain, ideal_query))
+    ideal_query, ideal_gain = ideal_query[order], ideal_gain[order]
+    return Pool(
+        n_relevant=np.bincount(query[gain >= level], minlength=n_queries),
+        n_nonrelevant=np.bincount(query[(gain >= 0) & (gain < level)], minlength=n_queries),
+        ideal=Items(ideal_query, positions(ideal_query, n_queries), ideal_gain),
+    )
+
+
+def positive_items(gains: NDArray[np.integer]) -> Items:
+    """The items with a gain above 0 of a (n_queries, depth) matrix, best first in each row."""
+    flat = gains.ravel()
+    cells = np.flatnonzero(flat > 0)
+    query = cells // max(1, gains.shape[1])
+    return Items(query, cells - query * gains.shape[1] + 1, flat[cells].astype(np.int64))
+
+
+def positions(query: Ints, n_queries: int) -> Ints:
+    """Number each query's items from 1, in their order; items are grouped by query."""
+    counts = np.bincount(query, minlength=n_queries)
+    first = np.cumsum(counts) - counts
+    return np.arange(1, len(query) + 1) - first[query]
+
+
+def counts_at(cutoffs: Sequence[int], items: Items, n_queries: int) -> dict[int, Ints]:
+    """How many items of each query stand within each cutoff (ascending)."""
+    segment = np.searchsorted(cutoffs, items.rank)
+    counts: dict[int, Ints] = {}
+    total = np.zeros(n_queries, dtype=np.int64)
+    for index, cutoff in enumerate(cutoffs):
+        total = total + np.bincount(items.query[segment == index], minlength=n_queries)
+        counts[cutoff] = total
+    return counts
+
+
+def sums_at(
+    cutoffs: Sequence[int], items: Items, terms: Floats, n_queries: int
+) -> dict[int, Floats]:
+    """Sum each query's terms in rank order up to each cutoff (ascending)."""
+    segment = np.searchsorted(cutoffs, items.rank)
+    sums: dict[int, Floats] = {}
+    total = np.zeros(n_queries)
+    for index, cutoff in enumerate(cutoffs):
+        part = segment == index
+        np.add.at(total, items.query[part], terms[part])
+        sums[cutoff] = total.copy()
+    return sums
+
+
+def ratio(numerator: NDArray[np.generic], denominator: NDArray[np.generic]) -> Floats:
+    """Divide, with 0 where the denominator is 0."""
+    quotient = np.zeros(numerator.shape)
+    np.divide(numerator, denominator, out=quotient, where=denominator != 0)
+    return quotient
+
+
+def mean_of(values: Floats, n_more: int = 0, more: float | None = 0.0) -> float | None:
+    """Average values, and ``n_more`` further ones that are all ``more``.
+
+    The sum is sequential: NumPy's own adds pairwise, Python's compensates.
+
+    Returns:
+        The mean; None when there is nothing to average or ``more`` is None.
+    """
+    n_all = len(values) + n_more
+    if n_all == 0 or more is None:
+        return None
+    total = float(np.add.accumulate(values)[-1]) if len(values) else 0.0
+    return (total + n_more * more) / n_all
+
+
+def discounts(rank: Ints) -> Floats:
+    """``log2(rank + 1)`` from libm, as trec_eval has it; NumPy's differs in the last bit."""
+    largest = int(rank.max(initial=0))
+    return _discount_table(1 << largest.bit_length())[rank]
+
+
+@lru_cache(maxsize=8)
+def _discount_table(size: int) -> Floats:
+    return np.array([math.log2(rank + 1) for rank in range(size)])
