@@ -14,6 +14,7 @@ import click
 from schemas.errors import RankhouseError
 
 if TYPE_CHECKING:
+    from flows.servers import Server
     from schemas.home import Home
 
 LIBRARY_SETTINGS = {
@@ -102,14 +103,14 @@ def run(call: Callable[[], Any]) -> int:
 
 
 @contextlib.contextmanager
-def prefect_environment(home: Home) -> Iterator[None]:
+def prefect_environment(home: Home) -> Iterator[Server]:
     """Set, before Prefect and the model libraries are imported, what the user has not set."""
-    from flows.servers import prefect_settings
+    from flows.servers import prefect_server
 
-    with prefect_settings(home) as settings:
-        for name, value in {**settings, **LIBRARY_SETTINGS}.items():
+    with prefect_server(home) as server:
+        for name, value in {**server.environment, **LIBRARY_SETTINGS}.items():
             os.environ.setdefault(name, value)
-        yield
+        yield server
 
 
 def _silence_stdout() -> None:

@@ -74,17 +74,17 @@ def evaluate_and_print(
 
 def _evaluate(experiment: Experiment, home: Home, logical_date: date | None) -> Report:
     from flows.cli import prefect_environment
-    from flows.servers import serving, stop_orphans, wait_until_recorded
+    from flows.servers import wait_until_recorded
 
-    with prefect_environment(home):
+    with prefect_environment(home) as server:
         import prefect
 
         from flows.evaluate_retrieval import evaluate_retrieval
         from flows.reporting import Report
 
         _log_to_stderr()
-        stop_orphans(home)
-        with serving(home), prefect.tags(experiment.name, experiment.embedding.model):
+        server.wait_until_ready()
+        with prefect.tags(experiment.name, experiment.embedding.model):
             state = evaluate_retrieval(
                 experiment,
                 home=str(home.path),

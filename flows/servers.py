@@ -1,27 +1,42 @@
 """The Prefect server of one command: a configured one is used, else a temporary, quiet one.
 
-``prefect_settings`` must run before Prefect is imported; ``serving`` starts the temporary server
-and, at the end, waits until it has recorded every task run before it stops.
+``prefect_server`` must be entered before Prefect is imported; ``wait_until_recorded`` keeps it
+until it has recorded every task run.
 """
 
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import signal
+import socket
 import sqlite3
+import subprocess
+import sys
 import time
 import tomllib
+import urllib.parse
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
 
+from schemas.errors import FailedError
 from schemas.home import Home
 
+START_SECONDS = 120.0
 DRAIN_SECONDS = 20.0
+APPLICATION = "prefect.server.api.server:create_app"
+UVICORN = ["--log-level", "error", "--lifespan", "on", "--host", "127.0.0.1", "--port"]
+EPHEMERAL = {
+    "PREFECT_UI_ENABLED": "0",
+    "PREFECT__SERVER_EPHEMERAL": "1",  # as Prefect starts its own: no scheduler, no UI
+    "PREFECT__SERVER_FINAL": "1",
+}
 
 QUIET = {
     # Without these a temporary server prints a telemetry error and each state of each task.
@@ -31,7 +46,6 @@ QUIET = {
     "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_EXTRA_LOGGERS": "rankhouse",
     "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     "DO_NOT_TRACK": "1",
 }
 
@@ -41,52 +55,87 @@ def has_configured_server() -> bool:
     return bool(os.environ.get("PREFECT_API_URL") or _active_profile().get("PREFECT_API_URL"))
 
 
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The server that a command talks to, and the environment that makes Prefect use it."""
+
+    environment: dict[str, str]
+    url: str | None = None  # None: the user's own
+    process: subprocess.Popen[bytes] | None = None
+    log: Path | None = None
+
+    def wait_until_ready(self) -> None:
+        """Wait until a temporary server answers.
+
+        Raises:
+            FailedError: it ended, or did not answer in time.
+        """
+        if self.process is None:
+            return
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline and self.process.poll() is None:
+            if _is_healthy(f"{self.url}/health"):
+                return
+            time.sleep(0.05)
+        raise FailedError(
+            f"Prefect's temporary server did not start within {START_SECONDS:.0f} s; its log is "
+            f"{self.log}. Try again, or set PREFECT_API_URL to a server of your own."
+        )
+
+
 @contextlib.contextmanager
-def prefect_settings(home: Home) -> Iterator[dict[str, str]]:
-    """Settings for a command in ``home``: those that the user has not set himself.
+def prefect_server(home: Home) -> Iterator[Server]:
+    """Use the server that the user has configured, else run a temporary one in ``home``.
 
-    Two commands at once do not share one SQLite file: the second one gets a copy of its own,
-    which is deleted when it ends.
-
-    Yields:
-        The environment to set before Prefect is imported.
+    It must be entered before Prefect is imported, with ``Server.environment`` set; the temporary
+    server starts while the caller imports. Prefect's own temporary server would import the whole
+    server into this process too, share one SQLite file between commands, and stop before it has
+    recorded what it was sent.
     """
     profile = _active_profile()
-    wanted = dict(QUIET)
-    wanted["PREFECT_LOCAL_STORAGE_PATH"] = str(home.prefect / "results")
     home.prefect.mkdir(parents=True, exist_ok=True)
+    environment = {**QUIET, "PREFECT_LOCAL_STORAGE_PATH": str(home.prefect / "results")}
     if not profile:
-        wanted["PREFECT_HOME"] = str(home.prefect)
-    with contextlib.ExitStack() as stack:
-        if not has_configured_server():
-            database = stack.enter_context(_own_database(home.prefect))
-            wanted["PREFECT_API_DATABASE_CONNECTION_URL"] = f"sqlite+aiosqlite:///{database}"
-        yield {
-            name: value
-            for name, value in wanted.items()
-            if name not in os.environ and name not in profile
-        }
+        environment["PREFECT_HOME"] = str(home.prefect)
+    if has_configured_server():
+        yield Server(_unset(environment, profile))
+        return
+    stop_orphans(home)
+    with _own_database(home.prefect) as database:
+        environment["PREFECT_API_DATABASE_CONNECTION_URL"] = f"sqlite+aiosqlite:///{database}"
+        with _temporary_server(home, _unset(environment, profile)) as server:
+            yield server
 
 
 @contextlib.contextmanager
-def serving(home: Home) -> Iterator[None]:
-    """Run a temporary server unless one is configured; stop it when it has recorded everything."""
-    if has_configured_server():
-        yield
-        return
-    from prefect.server.api.server import SubprocessASGIServer
-
+def _temporary_server(home: Home, environment: dict[str, str]) -> Iterator[Server]:
+    port = _free_port()
+    log = home.prefect / f"server-{os.getpid()}.log"
+    with log.open("wb") as stream:
+        process = subprocess.Popen(  # noqa: S603 - fixed words
+            [sys.executable, "-m", "uvicorn", "--factory", APPLICATION, *UVICORN, str(port)],
+            env={**os.environ, **environment, **EPHEMERAL},
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+            start_new_session=True,  # Ctrl-C is for the command, which then stops the server
+        )
     note = home.prefect / f"server-{os.getpid()}.json"
-    server = SubprocessASGIServer()
-    server.start()
-    process = server.server_process
-    if process is not None:
-        note.write_text(json.dumps({"pid": process.pid, "command": os.getpid()}))
+    note.write_text(json.dumps({"pid": process.pid, "command": os.getpid()}))
+    url = f"http://127.0.0.1:{port}/api"
     try:
-        yield
+        yield Server({**environment, "PREFECT_API_URL": url}, url, process, log)
     finally:
-        server.stop()
+        _flush_logs()
+        process.terminate()
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
         note.unlink(missing_ok=True)
+        if process.returncode in (0, -signal.SIGTERM):
+            log.unlink(missing_ok=True)
 
 
 def wait_until_recorded(flow_run_id: Any, n_tasks: int) -> bool:
@@ -119,7 +168,7 @@ def stop_orphans(home: Home) -> None:
             pids = json.loads(note.read_text())
             if _is_alive(pids["command"]):
                 continue
-            if "prefect.server.api.server:create_app" in _command_line(pids["pid"]):
+            if APPLICATION in _command_line(pids["pid"]):
                 os.kill(pids["pid"], signal.SIGTERM)
             note.unlink(missing_ok=True)
 
@@ -172,6 +221,41 @@ def _active_profile() -> dict[str, str]:
     name = os.environ.get("PREFECT_PROFILE", profiles.get("active", ""))
     settings = profiles.get("profiles", {}).get(name, {})
     return {key: str(value) for key, value in settings.items()}
+
+
+def _unset(environment: dict[str, str], profile: dict[str, str]) -> dict[str, str]:
+    """Without what the user has set by environment or profile."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name not in os.environ and name not in profile
+    }
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _is_healthy(url: str) -> bool:
+    connection = http.client.HTTPConnection(urllib.parse.urlsplit(url).netloc, timeout=5)
+    try:
+        connection.request("GET", urllib.parse.urlsplit(url).path)
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+def _flush_logs() -> None:
+    """Send what Prefect still holds before its server goes, if Prefect was imported at all."""
+    if "prefect.logging.handlers" in sys.modules:
+        from prefect.logging.handlers import APILogWorker
+
+        APILogWorker.drain_all(timeout=5)
 
 
 def _is_alive(pid: int) -> bool:
