@@ -1,0 +1,117 @@
+"""The question bank: key phrases and closed questions, made once for different contexts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import polars as pl
+
+from schemas.errors import StageError
+from schemas.experiment import Summary
+from schemas.frames import QUESTION_BANK
+from tasks.gathering import join_contexts
+from tasks.judging import Answer, Failure, Judge, Question
+from tasks.lexical import LexicalJudge
+
+Given = TypeVar("Given")
+Got = TypeVar("Got")
+
+
+def make_judge(config: Summary) -> Judge:
+    """The judge that the configuration names."""
+    if config.judge != "lexical":
+        raise StageError(f"summary.judge is {config.judge!r}; this version knows 'lexical'")
+    return LexicalJudge()
+
+
+def needs_questions(config: Summary) -> bool:
+    """Whether the answers have any weight; without, no question is made or asked."""
+    return not config.length_penalty or config.coeff < 1
+
+
+def build_question_bank(
+    contexts: pl.DataFrame, config: Summary, judge: Judge | None = None
+) -> pl.DataFrame:
+    """Key phrases and closed questions of all different contexts.
+
+    Args:
+        contexts: SUMMARY_CONTEXTS.
+        config: names the judge.
+        judge: instead of the one that the configuration names.
+
+    Returns:
+        ``QUESTION_BANK``; no rows where ``needs_questions`` is false.
+    """
+    judge = judge or make_judge(config)
+    different = contexts.unique("contexts_digest", maintain_order=True)
+    if not needs_questions(config):
+        different = different.clear()
+    joined = [join_contexts(given) for given in different["contexts"].to_list()]
+    texts: list[str | Failure] = [text if text.strip() else BLANK_CONTEXTS for text in joined]
+    phrases = [
+        outcome or Failure("no_key_phrases", f"{judge.name} found no key phrase in the contexts")
+        for outcome in run_step(judge.find_key_phrases, texts)
+    ]
+    pairs = [
+        found if isinstance(found, Failure) else (text, found)
+        for text, found in zip(joined, phrases, strict=True)
+    ]
+    questions = [
+        outcome or Failure("no_questions", f"{judge.name} asked no question")
+        for outcome in run_step(
+            lambda todo: judge.ask_questions([text for text, _ in todo], [key for _, key in todo]),
+            pairs,
+        )
+    ]
+    rows = [
+        (digest, judge.name, *_outcome_columns(outcome))
+        for digest, outcome in zip(different["contexts_digest"], questions, strict=True)
+    ]
+    return pl.DataFrame(rows, schema=QUESTION_BANK, orient="row")
+
+
+BLANK_CONTEXTS = Failure("no_key_phrases", "the contexts are blank")
+
+
+def _outcome_columns(outcome: list[Question] | Failure) -> tuple[object, ...]:
+    if isinstance(outcome, Failure):
+        return (None, outcome.status, outcome.message)
+    return ([{"key_phrase": q.key_phrase, "question": q.text} for q in outcome], None, None)
+
+
+def run_step(
+    step: Callable[[list[Given]], Sequence[Got | Failure]], items: Sequence[Given | Failure]
+) -> list[Got | Failure]:
+    """Run a step on the items that have not failed yet; the others stay as they are.
+
+    Raises:
+        StageError: the step did not give one outcome an item.
+    """
+    todo = [item for item in items if not isinstance(item, Failure)]
+    outcomes = step(todo) if todo else []
+    if len(outcomes) != len(todo):
+        raise StageError(f"a judge gave {len(outcomes)} outcomes for {len(todo)} items")
+    remaining = iter(outcomes)
+    return [item if isinstance(item, Failure) else next(remaining) for item in items]
+
+
+def answer_questions(
+    judge: Judge, todo: list[tuple[str, list[Question]]]
+) -> list[list[Answer] | Failure]:
+    """One "1" or "0" a question; a reply of another shape fails, and is never padded or cut."""
+    if not any(questions for _, questions in todo):
+        return [[] for _ in todo]
+    outcomes = judge.answer_questions([text for text, _ in todo], [asked for _, asked in todo])
+    checked: list[list[Answer] | Failure] = []
+    for (_, questions), outcome in zip(todo, outcomes, strict=True):
+        if isinstance(outcome, Failure):
+            checked.append(outcome)
+        elif len(outcome) != len(questions):
+            message = f"{len(outcome)} answers to {len(questions)} questions"
+            checked.append(Failure("invalid_reply", message))
+        elif odd := [answer.value for answer in outcome if answer.value not in ("0", "1")]:
+            checked.append(Failure("invalid_reply", f'an answer is {odd[0]!r}, not "1" or "0"'))
+        else:
+            checked.append(outcome)
+    return checked

@@ -1,0 +1,225 @@
+"""How much of its contexts a summary keeps: three steps, each a frame in and a frame out.
+
+Key phrases and closed questions come from the contexts alone and form the question bank; then
+the questions are asked of the summary. What fails has a status and no number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import polars as pl
+
+from schemas.experiment import Summary
+from schemas.frames import (
+    QUERY_METRICS,
+    SUMMARY_QUESTIONS,
+    SUMMARY_SCORES,
+)
+from schemas.measures import Measure
+from tasks.gathering import join_contexts
+from tasks.judging import Answer, Failure, Judge, Question
+from tasks.questioning import (
+    BLANK_CONTEXTS,
+    answer_questions,
+    make_judge,
+    needs_questions,
+    run_step,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryParts:
+    """A summary score and what it is made of."""
+
+    summary_score: float
+    qa: float | None  # None: not asked, since it has no weight
+    conciseness: float
+
+
+def combine_score(
+    *,
+    n_answered: int,
+    n_questions: int,
+    n_characters_summary: int,
+    n_characters_contexts: int,
+    coeff: float,
+    length_penalty: bool,
+) -> SummaryParts:
+    """The summary score of one query.
+
+    ``qa = n_answered / n_questions``; ``conciseness = 1 - min(len(summary), len(contexts)) /
+    (len(contexts) + 1e-10)``; ``qa (1 - coeff) + conciseness coeff`` with ``length_penalty``,
+    else ``qa``. Written in the order of ragas' SummarizationScore, so that values agree bit for
+    bit.
+
+    Args:
+        n_answered: answers that are "1".
+        n_questions: answers; 0 only where qa has no weight.
+        n_characters_summary: at least 1.
+        n_characters_contexts: of the contexts joined by newlines, at least 1.
+        coeff: the weight of conciseness, in [0, 1].
+        length_penalty: whether conciseness has any weight.
+
+    Returns:
+        Values in [0, 1].
+
+    Raises:
+        ValueError: something empty would have to become 0 or 1.
+    """
+    if n_characters_summary < 1 or n_characters_contexts < 1:
+        raise ValueError("an empty summary, or one of empty contexts, has no score")
+    shorter = min(n_characters_summary, n_characters_contexts)
+    conciseness = 1 - shorter / (n_characters_contexts + 1e-10)
+    if n_questions == 0:
+        if not length_penalty or coeff < 1:
+            raise ValueError("without questions there is no score, unless qa has no weight")
+        return SummaryParts(conciseness, None, conciseness)
+    qa = n_answered / n_questions
+    score = qa * (1 - coeff) + conciseness * coeff if length_penalty else qa
+    return SummaryParts(score, qa, conciseness)
+
+
+@dataclass(frozen=True, slots=True)
+class SummariesScored:
+    """The scores of one run's summaries with the reasoning behind them."""
+
+    scores: pl.DataFrame  # SUMMARY_SCORES, one row a judged query
+    questions: pl.DataFrame  # SUMMARY_QUESTIONS
+
+
+def score_summaries(
+    responses: pl.DataFrame,
+    contexts: pl.DataFrame,
+    bank: pl.DataFrame,
+    config: Summary,
+    judge: Judge | None = None,
+) -> SummariesScored:
+    """Ask the summaries the questions of their contexts, and combine the score.
+
+    Args:
+        responses: SUMMARY_RESPONSES.
+        contexts: SUMMARY_CONTEXTS.
+        bank: QUESTION_BANK.
+        config: names the judge and the weights.
+        judge: instead of the one that the configuration names.
+    """
+    judge = judge or make_judge(config)
+    frame = responses.join(contexts, on="query_id", maintain_order="left").join(
+        bank.rename({"status": "bank_status", "message": "bank_message"}),
+        on="contexts_digest",
+        how="left",
+        maintain_order="left",
+    )
+    cases = frame.to_dicts()
+    asked = [_questions_of(case, config) for case in cases]
+    answered = run_step(
+        lambda todo: answer_questions(judge, todo),
+        [
+            questions if isinstance(questions, Failure) else (case["response"], questions)
+            for case, questions in zip(cases, asked, strict=True)
+        ],
+    )
+    scores, rows = [], []
+    for case, questions, answers in zip(cases, asked, answered, strict=True):
+        scores.append(_score_row(case, answers, config, judge))
+        if not isinstance(questions, Failure):
+            rows.extend(_question_rows(case["query_id"], questions, answers))
+    return SummariesScored(
+        pl.DataFrame(scores, schema=SUMMARY_SCORES, orient="row"),
+        pl.DataFrame(rows, schema=SUMMARY_QUESTIONS, orient="row"),
+    )
+
+
+def _questions_of(case: dict[str, Any], config: Summary) -> list[Question] | Failure:
+    """What to ask; an empty list where the answers have no weight."""
+    if case["status"] is not None:
+        return Failure(case["status"], case["message"])
+    if not join_contexts(case["contexts"]).strip():
+        return BLANK_CONTEXTS
+    if not needs_questions(config):
+        return []
+    if case["bank_status"] is not None:
+        return Failure(case["bank_status"], case["bank_message"])
+    return [Question(given["question"], given["key_phrase"]) for given in case["questions"]]
+
+
+def _score_row(
+    case: dict[str, Any], answers: list[Answer] | Failure, config: Summary, judge: Judge
+) -> dict[str, Any]:
+    n_contexts = len(join_contexts(case["contexts"]))
+    row = {
+        "query_id": case["query_id"],
+        "response": case["response"],
+        "response_source": case["response_source"],
+        "n_characters_response": None if case["response"] is None else len(case["response"]),
+        "n_characters_contexts": n_contexts,
+        "contexts_digest": case["contexts_digest"],
+        "generator": None if case["response_source"] == "benchmark" else case["response_source"],
+        "judge": judge.name,
+    }
+    if isinstance(answers, Failure):
+        return row | {"status": answers.status, "message": answers.message}
+    n_answered = sum(answer.value == "1" for answer in answers)
+    parts = combine_score(
+        n_answered=n_answered,
+        n_questions=len(answers),
+        n_characters_summary=len(case["response"]),
+        n_characters_contexts=n_contexts,
+        coeff=config.coeff,
+        length_penalty=config.length_penalty,
+    )
+    counts = {"n_questions": len(answers), "n_answered": n_answered}
+    return row | {"status": "scored"} | asdict(parts) | counts
+
+
+def _question_rows(
+    query_id: str, questions: list[Question], answers: list[Answer] | Failure
+) -> list[tuple[object, ...]]:
+    rows: list[tuple[object, ...]] = []
+    for index, question in enumerate(questions):
+        given: tuple[str | None, str | None]
+        if isinstance(answers, Failure):
+            given = (None, answers.message)
+        else:
+            given = (answers[index].value, answers[index].reason)
+        rows.append((query_id, index, question.key_phrase, question.text, *given))
+    return rows
+
+
+def summary_metrics(queries: pl.DataFrame, scores: pl.DataFrame, config: Summary) -> pl.DataFrame:
+    """The summary scores as measures: a value for each query, or the reason why there is none.
+
+    Args:
+        queries: QUERIES; those without a row in ``scores`` are ``no_judged``.
+        scores: SUMMARY_SCORES; every status but ``scored`` is ``failed``.
+        config: decides which measures there are.
+
+    Returns:
+        ``QUERY_METRICS`` for ``measures_of(config)``, by measure, then query.
+    """
+    joined = queries.select("query_id").join(
+        scores, on="query_id", how="left", maintain_order="left"
+    )
+    frames = [
+        joined.select(
+            "query_id",
+            measure=pl.lit(name),
+            contract_version=pl.lit(Measure.parse(name).contract.version, dtype=pl.Int64),
+            value=pl.col(name),
+            null_reason=pl.when(pl.col("status").is_null())
+            .then(pl.lit("no_judged"))
+            .when(pl.col("status") != "scored")
+            .then(pl.lit("failed")),
+        )
+        for name in measures_of(config)
+    ]
+    return pl.concat(frames).select(QUERY_METRICS.names())
+
+
+def measures_of(config: Summary) -> tuple[str, ...]:
+    """The measures that the section gives; ``qa`` only where it is asked."""
+    if needs_questions(config):
+        return ("summary_score", "qa", "conciseness")
+    return ("summary_score", "conciseness")
