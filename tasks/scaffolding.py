@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from schemas.errors import StorageError, UsageError
+from schemas.errors import UsageError
 from schemas.experiment import LabelMethod
 from schemas.records import Document, Query
 from tasks.matching import find_answers
@@ -142,69 +141,3 @@ def lost_answers(documents: Sequence[Document], queries: Sequence[Query]) -> lis
     found = find_answers([doc.text for doc in documents], [answer for _, answer in answers])
     hits = {answers[index][0] for index in found["answer_index"].unique()}
     return [query.query_id for query in queries if query.answers and query.query_id not in hits]
-
-
-def refuse_existing(paths: Iterable[Path]) -> None:
-    """Raise UsageError when any of the files is there, a dangling link included."""
-    for path in paths:
-        if os.path.lexists(path):
-            raise _exists(path)
-
-
-def write_new_files(texts: Mapping[Path, str]) -> None:
-    """Write all files whole, or none; never over one that exists.
-
-    Args:
-        texts: what each file is to hold, all in one folder, which is made when it is missing.
-
-    Raises:
-        UsageError: one of them exists.
-        StorageError: the folder cannot be written.
-    """
-    refuse_existing(texts)
-    done: list[Path] = []
-    partial: list[Path] = []
-    try:
-        for path, text in texts.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial.append(path.with_name(f".{path.name}-{secrets.token_hex(8)}"))
-            with partial[-1].open("x", encoding="utf-8", newline="\n") as stream:
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
-        for path, whole in zip(texts, partial, strict=True):
-            _publish(whole, path)
-            done.append(path)
-    except OSError as error:
-        for path in done:
-            path.unlink()
-        if isinstance(error, FileExistsError) and error.filename2 is not None:
-            raise _exists(Path(error.filename2)) from None
-        raise StorageError(
-            f"{path.parent}: cannot be written ({error.strerror}); --into names another folder"
-        ) from None
-    finally:
-        for path in partial:
-            path.unlink(missing_ok=True)
-
-
-def _publish(whole: Path, path: Path) -> None:
-    """Give a written file its name, unless somebody has taken it meanwhile.
-
-    A hard link does both in one step. Where the file system has none, the name is taken with an
-    empty file first.
-    """
-    try:
-        os.link(whole, path)
-    except FileExistsError:
-        raise
-    except OSError:
-        path.open("x").close()
-        whole.replace(path)
-
-
-def _exists(path: Path) -> UsageError:
-    return UsageError(
-        f"{path}: there is such a file already, and nothing was written. "
-        "Move it away, or name another folder with --into."
-    )
