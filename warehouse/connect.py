@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas.errors import StorageError
+from warehouse.files import copy_descriptor, flush, is_full, link_new
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -23,6 +24,7 @@ STORAGE_VERSION = "v1.2.0"
 
 LOCK_PATIENCE = 5.0  # seconds
 _IN_THIS_PROCESS = threading.Lock()  # DuckDB's lock keeps other processes out, not threads
+_RESTORE = "Restore it from a backup, or from published.duckdb beside it, which is a whole copy."
 _SAFE = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
 
 
@@ -126,7 +128,7 @@ def create_warehouse(path: Path) -> None:
         finally:
             connection.close()
         flush(draft)
-        _link(draft, path)
+        link_new(draft, path)
         flush(path.parent)
     except OSError as error:
         raise StorageError(f"{path}: cannot be created ({error.strerror or error})") from None
@@ -135,17 +137,6 @@ def create_warehouse(path: Path) -> None:
     finally:
         for leftover in (draft, draft.with_name(draft.name + ".wal")):
             leftover.unlink(missing_ok=True)
-
-
-def _link(draft: Path, path: Path) -> None:
-    """Give the finished file its name, unless somebody was faster."""
-    try:
-        os.link(draft, path)
-    except FileExistsError:
-        pass
-    except OSError:  # a file system without hard links
-        if not path.exists():
-            draft.rename(path)
 
 
 def check_path(path: Path) -> None:
@@ -175,52 +166,7 @@ def explain(path: Path, error: Exception) -> StorageError:
         return StorageError(f"{path}: cannot be opened for writing ({text})")
     if is_full(error):
         return StorageError(f"{path}: no space is left on its disk")
-    return StorageError(
-        f"{path}: cannot be opened; it may be damaged. Restore it from a backup, or from "
-        f"published.duckdb beside it, which is a whole copy. ({text})"
-    )
-
-
-def is_full(error: Exception) -> bool:
-    """Whether the disk is the trouble."""
-    import errno
-
-    text = str(error)
-    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or (
-        "No space left" in text or "quota exceeded" in text or "not enough space" in text.lower()
-    )
-
-
-def copy_descriptor(source: int, target: Path) -> None:
-    """Copy a whole open file to a new one and flush it; file systems that share blocks do."""
-    size = os.fstat(source).st_size
-    with target.open("wb") as out:
-        copied = 0
-        while copied < size:
-            copied += _copy_some(source, out.fileno(), copied, size - copied)
-        out.flush()
-        os.fsync(out.fileno())
-
-
-def _copy_some(source: int, target: int, offset: int, n_bytes: int) -> int:
-    if hasattr(os, "copy_file_range"):
-        with suppress(OSError):
-            copied = os.copy_file_range(source, target, n_bytes, offset, offset)
-            if copied:
-                return copied
-    block = os.pread(source, min(n_bytes, 1 << 24), offset)
-    if not block:
-        raise OSError(f"the file ended {n_bytes} bytes early")
-    return os.pwrite(target, block, offset)
-
-
-def flush(path: Path) -> None:
-    """Make a file's content, or a folder's names, survive a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    return StorageError(f"{path}: cannot be opened; it may be damaged. {_RESTORE} ({text})")
 
 
 def _wait_for(path: Path, deadline: float) -> OpenWarehouse:
@@ -249,7 +195,33 @@ def _open_once(path: Path) -> OpenWarehouse:
         os.close(descriptor)
         raise explain(path, error) from None
     connection.execute("SET TimeZone = 'UTC'")
-    return OpenWarehouse(path, connection, descriptor)
+    warehouse = OpenWarehouse(path, connection, descriptor)
+    try:
+        check_length(connection, path)
+    except BaseException:
+        connection.close()
+        os.close(descriptor)
+        raise
+    return warehouse
+
+
+def check_length(connection: DuckDBPyConnection, path: Path) -> None:
+    """Refuse a file that was cut: DuckDB opens it, and would write on.
+
+    Raises:
+        StorageError: it is shorter than its own bookkeeping says.
+    """
+    from warehouse.damage import expected_bytes
+
+    size = path.stat().st_size
+    copy = path.with_name("published.duckdb")
+    is_suspicious = copy.exists() and size < copy.stat().st_size
+    expected = expected_bytes(connection, is_thorough=is_suspicious)
+    if size < expected:
+        raise StorageError(
+            f"{path}: damaged: it has {size:,} bytes, and at least {expected:,} are expected. "
+            f"{_RESTORE}"
+        )
 
 
 def _is_open_here(path: Path) -> bool:

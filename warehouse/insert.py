@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from warehouse.connect import is_full
+from warehouse.files import is_full
 from warehouse.parts import Part, PartRefusedError
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from warehouse.connect import (
     LOCK_PATIENCE,
     OpenWarehouse,
     WarehouseLockedError,
-    is_full,
     open_warehouse,
 )
 from warehouse.crashes import record_crashes
+from warehouse.files import is_full
 from warehouse.insert import insert_part
 from warehouse.migrate import schema_version
 from warehouse.parts import READY, Part, PartRefusedError, read_part, write_json

@@ -11,6 +11,7 @@ from schemas.errors import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from duckdb import DuckDBPyConnection
 
@@ -147,6 +148,13 @@ def migrate(warehouse: OpenWarehouse, known: Sequence[Migration] | None = None) 
         raise StorageError(f"{warehouse.path}: {error}") from None
 
 
+def _checked(connection: DuckDBPyConnection, path: Path) -> list[Migration]:
+    try:
+        return pending_migrations(connection)
+    except StorageError as error:
+        raise StorageError(f"{path}: {error}") from None
+
+
 def check_warehouse(home: Home) -> None:
     """Refuse a warehouse that no load could use, before a run spends anything.
 
@@ -157,16 +165,15 @@ def check_warehouse(home: Home) -> None:
     """
     import duckdb
 
-    from warehouse.connect import WarehouseLockedError, check_path, explain
+    from warehouse.connect import WarehouseLockedError, check_length, check_path, explain
 
     check_path(home.warehouse)
     if not home.warehouse.exists():
         return
     try:
         with duckdb.connect(str(home.warehouse), read_only=True) as connection:
-            pending_migrations(connection)
-    except StorageError as error:
-        raise StorageError(f"{home.warehouse}: {error}") from None
+            check_length(connection, home.warehouse)
+            _checked(connection, home.warehouse)
     except duckdb.Error as error:
         explained = explain(home.warehouse, error)
         if not isinstance(explained, WarehouseLockedError):

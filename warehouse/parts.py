@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from warehouse.connect import flush
+from warehouse.files import flush
 
 if TYPE_CHECKING:
     import polars as pl

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from schemas.home import Home
-from warehouse.connect import flush
+from warehouse.files import flush
 
 if TYPE_CHECKING:
     from warehouse.connect import OpenWarehouse

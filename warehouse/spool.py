@@ -111,6 +111,7 @@ class StartedRun:
         except FileExistsError:
             raise StorageError(f"{self._folder}: a run with this id has been started") from None
         except OSError as error:
+            shutil.rmtree(self._folder, ignore_errors=True)
             raise StorageError(f"{folder}: cannot be written ({error.strerror})") from None
         threading.Thread(target=self._keep_renewing, name="spool-renewal", daemon=True).start()
 
