@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.artifacts import Artifact, StageOutput
 from schemas.errors import ArtifactDamagedError
-from schemas.experiment import Experiment
+from schemas.experiment import Experiment, Summary
 from schemas.home import Home
 from tasks import stages
 from tasks.artifacts import ArtifactStore
@@ -90,6 +90,22 @@ class Pipeline:
             measures=[(str(m), m.contract.version) for m in experiment.parsed_measures],
             labelling=experiment.labelling,
             depth=experiment.retrieval.depth,
+        )
+        if experiment.summary is not None:
+            self._summarize(experiment.summary, queries=queries, rankings=rankings, chunks=chunks)
+
+    def _summarize(self, summary: Summary, **inputs: Artifact) -> None:
+        written = self._run(stages.write_responses, summary=summary, **inputs)
+        bank = self._run(stages.build_question_bank, contexts=written["contexts"], summary=summary)[
+            "bank"
+        ]
+        self._run(
+            stages.score_summaries,
+            queries=inputs["queries"],
+            contexts=written["contexts"],
+            responses=written["responses"],
+            bank=bank,
+            summary=summary,
         )
 
     def _load(self) -> tuple[Artifact, Artifact]:

@@ -83,7 +83,7 @@ class ArtifactStore:
             ".npy",
             buffer.getbuffer(),
             array.shape[0],
-            tail=memoryview(contiguous.reshape(-1).view(np.uint8)),
+            tail=contiguous.reshape(-1).view(np.uint8).data,
         )
 
     def put_file(self, kind: str, path: Path, *, suffix: str, n_items: int) -> Artifact:
@@ -176,7 +176,8 @@ class ArtifactStore:
     def age(self, name: str) -> float:
         """Seconds since an artifact was written; infinite when the store does not say."""
         try:
-            return time.time() - self._files.modified(f"{self._root}/{name}").timestamp()
+            written: float = self._files.modified(f"{self._root}/{name}").timestamp()
+            return time.time() - written
         except (NotImplementedError, AttributeError):
             return math.inf
 

@@ -143,7 +143,7 @@ def run_stage(task: Any, store: ArtifactStore, **inputs: Any) -> StageRun:
 
 
 def _is_record_usable(task: Any, key: str, store: ArtifactStore) -> bool:
-    records = get_result_store().update_for_task(task)
+    records: Any = get_result_store().update_for_task(task)
     if not records.exists(key):
         return False
     try:

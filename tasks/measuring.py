@@ -5,9 +5,8 @@ from __future__ import annotations
 import resource
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any
-
-from pydantic import JsonValue
 
 from schemas.artifacts import Artifact, StageOutput
 
@@ -22,15 +21,15 @@ class Measurement:
     def output(
         self,
         artifacts: dict[str, Artifact],
+        figures: Mapping[str, Any],
         *,
         is_reusable: bool = True,
-        **figures: JsonValue,
     ) -> dict[str, Any]:
         """The stage's output with its cost, as the JSON that Prefect keeps."""
         return StageOutput(
             stage=self._stage,
             artifacts=artifacts,
-            figures=figures,
+            figures=dict(figures),
             seconds=round(time.perf_counter() - self._started, 6),
             peak_memory=peak_memory(),
             is_reusable=is_reusable,

@@ -13,13 +13,11 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from schemas.artifacts import Artifact
-from schemas.experiment import Chunking, Embedding, Index, Labelling, Retrieval
-from schemas.home import Home
+from schemas.experiment import Chunking, Embedding, Index, Labelling, Retrieval, Summary
 from tasks.artifacts import ArtifactStore
 from tasks.caching import Workspace, stage_policy
 from tasks.measuring import Measurement
 from warehouse.load import LoadReport, load_parts
-from warehouse.spool import StartedRun
 
 Output = dict[str, Any]
 
@@ -49,8 +47,10 @@ def load_corpus(*, workspace: Workspace, source: Any, source_digest: str) -> Out
     artifact = store_of(workspace).put_frame("documents", documents)
     return measurement.output(
         {"documents": artifact},
-        n_documents=documents.height,
-        n_characters=int(documents["text"].str.len_chars().sum()),
+        {
+            "n_documents": documents.height,
+            "n_characters": int(documents["text"].str.len_chars().sum()),
+        },
     )
 
 
@@ -71,8 +71,7 @@ def load_benchmark(
     artifact = store_of(workspace).put_frame("queries", queries)
     return measurement.output(
         {"queries": artifact},
-        n_queries=queries.height,
-        n_bare_spans=quoting.count_bare_spans(queries),
+        {"n_queries": queries.height, "n_bare_spans": quoting.count_bare_spans(queries)},
     )
 
 
@@ -109,9 +108,11 @@ def chunk_corpus(
     lengths = chunks["text"].str.len_chars()
     return measurement.output(
         {"chunks": store.put_frame("chunks", chunks)},
-        n_chunks=chunks.height,
-        median_characters=lengths.median() or 0,
-        max_characters=lengths.max() or 0,
+        {
+            "n_chunks": chunks.height,
+            "median_characters": lengths.median() or 0,
+            "max_characters": lengths.max() or 0,
+        },
     )
 
 
@@ -196,7 +197,7 @@ def _embed(
         say=progress_writer(workspace.shows_progress),
     )
     artifact = store.put_array("vectors", embedded.vectors)
-    return measurement.output({"vectors": artifact}, **embedded.figures)
+    return measurement.output({"vectors": artifact}, embedded.figures)
 
 
 @task(
@@ -214,7 +215,7 @@ def build_index(*, workspace: Workspace, vectors: Artifact, index: Index) -> Out
     path = store.scratch_file(".faiss")
     build(store.array(vectors), index, path)
     artifact = store.put_file("index", path, suffix=".faiss", n_items=vectors.n_items)
-    return measurement.output({"index": artifact}, n_bytes=artifact.size)
+    return measurement.output({"index": artifact}, {"n_bytes": artifact.size})
 
 
 @task(
@@ -253,8 +254,7 @@ def retrieve(
     )
     return measurement.output(
         {"rankings": store.put_frame("rankings", retrieved.rankings)},
-        **retrieved.figures,
-        short_queries=list(retrieved.short_queries),
+        {**retrieved.figures, "short_queries": list(retrieved.short_queries)},
     )
 
 
@@ -273,7 +273,7 @@ def fill_quotes(
         folder=Path(workspace.items) / "quotes",
         benchmark_path=benchmark_path,
     )
-    return measurement.output({"queries": store.put_frame("queries", filled)})
+    return measurement.output({"queries": store.put_frame("queries", filled)}, {})
 
 
 @task(
@@ -308,7 +308,7 @@ def label(
             "truth": store.put_frame("truth", labelled.truth),
             "notes": store.put_frame("notes", labelled.notes),
         },
-        **labelled.figures,
+        labelled.figures,
     )
 
 
@@ -355,17 +355,118 @@ def rank(
             "run_metrics": store.put_frame(
                 "run_metrics", average_metrics(query_metrics, truth_frame)
             ),
-        }
+        },
+        {},
+    )
+
+
+@task(
+    cache_policy=stage_policy("write_responses", "tasks.responding", libraries=("sentencex",)),
+    persist_result=True,
+    result_serializer="json",
+    task_run_name="write responses with {summary.generator}",
+)
+def write_responses(
+    *,
+    workspace: Workspace,
+    queries: Artifact,
+    rankings: Artifact,
+    chunks: Artifact,
+    summary: Summary,
+) -> Output:
+    """Gather the contexts of each judged query, and its response: given, else generated."""
+    from tasks.gathering import gather_contexts
+    from tasks.responding import summarize_queries
+
+    measurement = Measurement("write_responses")
+    store = store_of(workspace)
+    frames = store.frame(queries), store.frame(rankings), store.frame(chunks)
+    responses = summarize_queries(*frames, summary)
+    n_failed = responses["status"].count()
+    return measurement.output(
+        {
+            "contexts": store.put_frame("contexts", gather_contexts(*frames, summary)),
+            "responses": store.put_frame("responses", responses),
+        },
+        {"n_responses": responses.height, "n_failed": n_failed},
+        is_reusable=not n_failed,
+    )
+
+
+@task(
+    cache_policy=stage_policy("build_question_bank", "tasks.questioning", libraries=("sentencex",)),
+    persist_result=True,
+    result_serializer="json",
+    task_run_name="ask questions with {summary.judge}",
+)
+def build_question_bank(*, workspace: Workspace, contexts: Artifact, summary: Summary) -> Output:
+    """Find key phrases and make closed questions, once for different contexts."""
+    from tasks.questioning import build_question_bank as build
+
+    measurement = Measurement("build_question_bank")
+    store = store_of(workspace)
+    bank = build(store.frame(contexts), summary)
+    n_failed = bank["status"].count()
+    return measurement.output(
+        {"bank": store.put_frame("bank", bank)},
+        {"n_contexts": bank.height, "n_failed": n_failed},
+        is_reusable=not n_failed,
+    )
+
+
+@task(
+    cache_policy=stage_policy("score_summaries", "tasks.summarizing"),
+    persist_result=True,
+    result_serializer="json",
+    task_run_name="score summaries with {summary.judge}",
+)
+def score_summaries(
+    *,
+    workspace: Workspace,
+    queries: Artifact,
+    contexts: Artifact,
+    responses: Artifact,
+    bank: Artifact,
+    summary: Summary,
+) -> Output:
+    """Ask each summary the questions of its contexts, and combine the scores."""
+    from tasks import summarizing
+    from tasks.scoring import average_metrics
+
+    measurement = Measurement("score_summaries")
+    store = store_of(workspace)
+    frame = store.frame(queries)
+    scored = summarizing.score_summaries(
+        store.frame(responses), store.frame(contexts), store.frame(bank), summary
+    )
+    values = summarizing.summary_metrics(frame, scored.scores, summary)
+    # Lost ground truth is of ranking labels: no summary score rests on it.
+    without_loss = frame.select("query_id", n_lost=pl.lit(0, dtype=pl.Int64))
+    n_failed = int((scored.scores["status"] != "scored").sum())
+    return measurement.output(
+        {
+            "scores": store.put_frame("summary_scores", scored.scores),
+            "questions": store.put_frame("summary_questions", scored.questions),
+            "query_metrics": store.put_frame("query_metrics", values),
+            "run_metrics": store.put_frame("run_metrics", average_metrics(values, without_loss)),
+        },
+        {"n_failed": n_failed},
+        is_reusable=not n_failed,
     )
 
 
 @task(cache_policy=NO_CACHE, persist_result=False, task_run_name="write results")
-def write_results(*, started: StartedRun, frames: dict[str, pl.DataFrame]) -> None:
-    """Validate every frame of a run and put its part into the spool."""
+def write_results(*, started: Any, frames: Any) -> None:
+    """Validate every frame of a run and put its part into the spool.
+
+    Args:
+        started: the StartedRun; quoted, so that Prefect does not look inside.
+        frames: table name to frame; quoted likewise.
+    """
     started.finish(frames)
 
 
 @task(cache_policy=NO_CACHE, persist_result=False, task_run_name="load results")
-def load_results(*, home: Home) -> LoadReport:
-    """Load every part that waits, unless somebody holds the warehouse."""
+def load_results(*, home: Any) -> LoadReport:
+    """Load every part that waits, unless somebody holds the warehouse; ``home`` is a Home."""
     return load_parts(home)
