@@ -7,7 +7,7 @@ import polars as pl
 from schemas.errors import StageError
 from schemas.experiment import Summary
 from schemas.frames import SUMMARY_RESPONSES
-from tasks.extracting import ExtractiveGenerator
+from tasks.excerpting import ExtractiveGenerator
 from tasks.gathering import gather_contexts, retrieved_contexts
 from tasks.judging import Failure, Generator
 

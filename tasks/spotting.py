@@ -54,7 +54,9 @@ def spot_figures(text: str) -> Iterator[Spotted]:
 def spot_titles(text: str) -> Iterator[Spotted]:
     """Chinese titles in their marks, and transliterated names with a middle dot."""
     letters = f"[{HAN}]"
-    for match in re.finditer(rf"《([^《》\n]{{1,40}})》|{letters}+(?:·{letters}+)+", text):
+    for match in re.finditer(
+        rf"《([^《》\n]{{1,40}})》|{letters}{{1,20}}(?:·{letters}{{1,20}})+", text
+    ):
         phrase = match[1] or re.split(f"[{CHINESE_STOP_CHARACTERS}]", match[0])[-1]
         if "·" in phrase or match[1]:
             yield match.start(), phrase
