@@ -14,8 +14,8 @@ hiragana, which in Japanese is mostly endings and particles: what stands between
 
 _MARKS = "\u0300-\u036f\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0900-\u0963\u0971-\u0dff"
 _LETTER = rf"(?:[^\W\d_\u3040-\u309f{UNSPACED}]|[{_MARKS}])"
-WORD = re.compile(rf"{_LETTER}+(?:-{_LETTER}+)*")
-"""A word of a script with spaces; an apostrophe ends it (l'Europe, don't)."""
+WORD = re.compile(rf"{_LETTER}(?:{_LETTER}|\d)*(?:-(?:{_LETTER}|\d)+)*")
+"""A word of a script with spaces: COVID-19 is one; an apostrophe ends it (l'Europe, don't)."""
 
 _ENGLISH = """a about above according after again against all almost also although always am
 among an and another any are aren around as at be because been before being below between both

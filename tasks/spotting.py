@@ -82,6 +82,8 @@ def spot_names(text: str) -> Iterator[Spotted]:
         last = _name_end(text, words, index)
         run = words[index : last + 1]
         index = last + 1
+        if len(run) > 1 and run[1][0] in _CONNECTORS and run[0][0] not in seen_inside:
+            run = run[1:]  # "Employees of Acme": the first word may only begin the sentence
         while run and run[0][0].lower() in STOP_WORDS:
             run = run[1:]
         if not run or not run[0][0][0].isupper():
