@@ -35,7 +35,7 @@ class Corpus(Section):
     """Where the documents are; ``format`` is guessed when absent."""
 
     path: str
-    format: Literal["folder", "jsonl", "parquet", "csv", "beir", "squad"] | None = None
+    format: Literal["folder", "jsonl", "parquet", "csv", "beir", "squad", "ragas"] | None = None
 
 
 class Benchmark(Section):

@@ -1,99 +1,99 @@
-"""The extractive generator: the sentences of the contexts that fit the query, and nothing else."""
+"""Documents from the files of a folder: text, Markdown, HTML and PDF."""
 
 from __future__ import annotations
 
-import math
+import logging
 import re
-from collections import Counter
-from collections.abc import Sequence
 
-from tasks.judging import Failure
-from tasks.languages import STOP_WORDS, UNSPACED, WORD, language_of
-from tasks.matching import normalise
+from schemas.errors import InputError
+from schemas.records import Document
+from tasks.folders import kind_of
+from tasks.pages import read_pages
+from tasks.sources import Located, SourceFile, read_bytes, read_text
+
+_FRONT_MATTER = re.compile(
+    r"---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*\r?$", re.DOTALL | re.MULTILINE
+)
+_FRONT_TITLE = re.compile(r"^title:[ \t]*(.*?)[ \t]*\r?$", re.MULTILINE)
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_HEADING = re.compile(r"#[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")
 
 
-class ExtractiveGenerator:
-    """Quotes the best sentences of the contexts within a length.
+def file_document(file: SourceFile) -> Located[Document]:
+    """One file as a document; ``doc_id`` is its name below the folder.
 
-    A sentence is worth the sum of the rarities of the query's terms in it: log(1 + n / n with the
-    term) over the n sentences of the contexts. Terms are words that carry content, and pairs of
-    neighbouring characters in scripts without spaces. Ties go to what was retrieved first.
+    Text and Markdown are kept character for character. The title is a Markdown file's front
+    matter's or its first ``# `` heading, a web page's ``<title>`` or first ``<h1>``, a PDF's own.
 
-    Args:
-        max_characters: the longest summary.
+    Raises:
+        InputError: not UTF-8, a PDF that cannot be read, a file without text.
     """
-
-    name = "extractive"
-
-    def __init__(self, *, max_characters: int) -> None:
-        self._max_characters = max_characters
-
-    def summarize(
-        self, queries: Sequence[str], contexts: Sequence[Sequence[str]]
-    ) -> list[str | Failure]:
-        """Sentences in the order of the contexts; those without a term only if all are."""
-        return [
-            self._summarize(query, given) for query, given in zip(queries, contexts, strict=True)
-        ]
-
-    def _summarize(self, query: str, contexts: Sequence[str]) -> str | Failure:
-        sentences = _different_sentences(contexts)
-        if not sentences:
-            return Failure("empty_response", "nothing was retrieved that could be summarised")
-        worths = _worths(query, sentences)
-        best = sorted(range(len(sentences)), key=lambda index: (-worths[index], index))
-        chosen: list[int] = []
-        length = 0
-        for index in best:
-            if chosen and not worths[index] and worths[best[0]]:
-                break
-            # One more for the space that will join it to the others.
-            needed = len(sentences[index]) + bool(chosen)
-            if length + needed <= self._max_characters:
-                chosen.append(index)
-                length += needed
-        if not chosen:
-            return sentences[best[0]][: self._max_characters].rstrip()
-        return _join([sentences[index] for index in sorted(chosen)])
+    kind = kind_of(file.relative_name)
+    if kind == "pdf":
+        return Located(_pdf_document(file), file.path)
+    text = read_text(file)
+    title = None
+    if kind == "markdown":
+        title = markdown_title(text)
+    elif kind == "html":
+        text, title = html_text(text)
+        if not text:
+            raise InputError("no text was found in this HTML", path=file.path)
+    return Located(Document(file.relative_name, text, title), file.path)
 
 
-def _different_sentences(contexts: Sequence[str]) -> list[str]:
-    """The sentences of all contexts, each once: chunks may overlap."""
-    from sentencex import segment
-
-    found: dict[str, str] = {}
-    for text in contexts:
-        for sentence in segment(language_of(text), text):
-            form = normalise(sentence)
-            if re.search(r"\w", form):
-                found.setdefault(form, " ".join(sentence.split()))
-    return list(found.values())
-
-
-def _worths(query: str, sentences: list[str]) -> list[float]:
-    terms = _terms(query)
-    present = [terms & _terms(sentence) for sentence in sentences]
-    n_with = Counter(term for found in present for term in found)
-    rarity = {term: math.log(1 + len(sentences) / n) for term, n in n_with.items()}
-    return [math.fsum(sorted(rarity[term] for term in found)) for found in present]
-
-
-def _terms(text: str) -> frozenset[str]:
-    normalised = normalise(text)
-    words = {word for word in WORD.findall(normalised) if word not in STOP_WORDS}
-    figures = set(re.findall(r"\d+", normalised))
-    pairs = {
-        run[index : index + 2]
-        for run in re.findall(f"[{UNSPACED}]+", normalised)
-        for index in range(len(run) - 1)
-    }
-    return frozenset(words | figures | pairs)
+def markdown_title(text: str) -> str | None:
+    """The front matter's ``title``, else the first heading of level 1 outside of code."""
+    front = _FRONT_MATTER.match(text)
+    if front is not None:
+        named = _FRONT_TITLE.search(front.group(1))
+        title = named.group(1).strip("\"'").strip() if named is not None else ""
+        if title:
+            return title
+    fence = ""
+    for line in text.splitlines():
+        mark = _FENCE.match(line)
+        if mark is not None and not fence:
+            fence = mark.group(1)
+        elif mark is not None and mark.group(1).startswith(fence):
+            fence = ""
+        elif not fence:
+            heading = _HEADING.fullmatch(line)
+            if heading is not None and heading.group(1):
+                return heading.group(1)
+    return None
 
 
-def _join(sentences: list[str]) -> str:
-    """Joined by a space, but for sentences of scripts that use none."""
-    text = sentences[0]
-    for sentence in sentences[1:]:
-        is_unspaced = re.match(f"[{UNSPACED}《“「（]", sentence) is not None
-        text += sentence if is_unspaced else f" {sentence}"
-    return text
+def html_text(html: str) -> tuple[str, str | None]:
+    """The main text of a page, by trafilatura, and its title; without main text, all of its text.
+
+    Returns:
+        Text (empty: there is none) and title (None: there is none).
+    """
+    import lxml.html
+    import trafilatura
+    from lxml.etree import ParserError
+
+    logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
+    # Parsed here: a declared charset or an XML declaration would otherwise be believed, and the
+    # file is UTF-8.
+    parser = lxml.html.HTMLParser(encoding="utf-8")
+    try:
+        page = lxml.html.document_fromstring(html.encode(), parser=parser)
+    except ParserError:
+        return "", None
+    title = _collapsed(page.findtext(".//title")) or _collapsed(
+        next((heading.text_content() for heading in page.iter("h1")), None)
+    )
+    whole = lxml.html.document_fromstring(html.encode(), parser=parser)
+    text = trafilatura.extract(page, include_comments=False, favor_recall=True, deduplicate=False)
+    return (text or trafilatura.html2txt(whole)).strip(), title
+
+
+def _pdf_document(file: SourceFile) -> Document:
+    pages = read_pages(read_bytes(file), path=file.path)
+    return Document(file.relative_name, pages.text, pages.title, {"pages": list(pages.starts)})
+
+
+def _collapsed(text: str | None) -> str | None:
+    return " ".join(text.split()) or None if text is not None else None

@@ -1,0 +1,91 @@
+"""Documents and queries as frames, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+import polars as pl
+
+from schemas.frames import DOCUMENTS, QUERIES
+from schemas.records import Document, GoldSpan, Judgement, Query
+
+
+def documents_frame(documents: Iterable[Document]) -> pl.DataFrame:
+    """DOCUMENTS, a row a document; metadata as JSON with sorted keys and no white space."""
+    columns: dict[str, list[str | None]] = {name: [] for name in DOCUMENTS}
+    for document in documents:
+        columns["doc_id"].append(document.doc_id)
+        columns["title"].append(document.title)
+        columns["text"].append(document.text)
+        columns["metadata"].append(
+            json.dumps(
+                dict(document.metadata),
+                sort_keys=True,
+                separators=(",", ":"),
+                ensure_ascii=False,
+                allow_nan=False,
+            )
+        )
+    return pl.DataFrame(columns, schema=DOCUMENTS)
+
+
+def documents_from_frame(frame: pl.DataFrame) -> list[Document]:
+    """The documents of DOCUMENTS."""
+    return [
+        Document(row["doc_id"], row["text"], row["title"], json.loads(row["metadata"]))
+        for row in frame.iter_rows(named=True)
+    ]
+
+
+def queries_frame(queries: Iterable[Query]) -> pl.DataFrame:
+    """QUERIES, a row a query; a field that is absent is NULL, one that is empty an empty list."""
+    rows = [
+        {
+            "query_id": query.query_id,
+            "text": query.text,
+            "tags": list(query.tags),
+            "split": query.split,
+            "answers": None if query.answers is None else list(query.answers),
+            "spans": None if query.spans is None else [_span(span) for span in query.spans],
+            "qrels": None
+            if query.qrels is None
+            else [{"doc_id": judged.doc_id, "grade": judged.grade} for judged in query.qrels],
+            "response": query.response,
+            "reference_contexts": None
+            if query.reference_contexts is None
+            else list(query.reference_contexts),
+        }
+        for query in queries
+    ]
+    return pl.DataFrame(rows, schema=QUERIES)
+
+
+def queries_from_frame(frame: pl.DataFrame) -> list[Query]:
+    """The queries of QUERIES."""
+    return [
+        Query(
+            query_id=row["query_id"],
+            text=row["text"],
+            tags=tuple(row["tags"] or ()),
+            split=row["split"],
+            answers=None if row["answers"] is None else tuple(row["answers"]),
+            spans=None if row["spans"] is None else tuple(GoldSpan(**s) for s in row["spans"]),
+            qrels=None if row["qrels"] is None else tuple(Judgement(**j) for j in row["qrels"]),
+            response=row["response"],
+            reference_contexts=None
+            if row["reference_contexts"] is None
+            else tuple(row["reference_contexts"]),
+        )
+        for row in frame.iter_rows(named=True)
+    ]
+
+
+def _span(span: GoldSpan) -> dict[str, str | int | None]:
+    return {
+        "doc_id": span.doc_id,
+        "start": span.start,
+        "end": span.end,
+        "quote": span.quote,
+        "grade": span.grade,
+    }
