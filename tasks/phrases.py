@@ -20,6 +20,7 @@ N_FEW = 5
 N_CHARACTERS = 50_000
 """What lies beyond is not read, so that the work for one text is bounded."""
 
+_LONGEST_PHRASE = 100  # characters
 _LONGEST_TERM = 10  # characters of a script without spaces
 _LONGEST_STANDING_ALONE = 4
 
@@ -38,13 +39,12 @@ def find_key_phrases(text: str) -> list[str]:
     Names weigh 3, figures and titles 2 and terms 1 for each time they occur; the heaviest are
     taken. A phrase that is part of a heavier one is left out.
     """
-    read = text[:N_CHARACTERS]
-    candidates = _weigh(read)
+    candidates = _weigh(text[:N_CHARACTERS])
     common = sorted((c for c in candidates if not c.is_rare), key=lambda c: (-c.score, c.position))
     rare = sorted((c for c in candidates if c.is_rare), key=lambda c: (-len(c.text), c.position))
-    chosen = _choose(common, [], N_PHRASES, read)
+    chosen = _choose(common, [], N_PHRASES, text)
     if len(chosen) < N_FEW:
-        chosen = _choose(rare, chosen, N_FEW, read)
+        chosen = _choose(rare, chosen, N_FEW, text)
     return [candidate.text for candidate in sorted(chosen, key=lambda c: (c.position, c.text))]
 
 
@@ -74,7 +74,7 @@ def _weigh(text: str) -> list[_Candidate]:
         counts = Counter(normalise(phrase) for _, phrase in phrases)
         for position, phrase in phrases:
             form = normalise(phrase)
-            if form and form not in found:
+            if form and form not in found and len(form) <= _LONGEST_PHRASE:
                 is_rare = weight == 1 and counts[form] == 1
                 found[form] = _Candidate(position, phrase, weight * counts[form], is_rare)
     for candidate in _unspaced_terms(text):
