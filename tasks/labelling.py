@@ -156,18 +156,13 @@ def _figures(labels: pl.DataFrame, truth: pl.DataFrame, notes: pl.DataFrame) -> 
     }
 
 
-def check_strict(notes: pl.DataFrame) -> None:
-    """Refuse a benchmark with lost ground truth, up to ten examples of each kind.
+def list_lost(notes: pl.DataFrame) -> list[str]:
+    """What is lost, for people: each kind with its number and up to ten examples.
 
     Args:
-        notes: TRUTH_NOTES; what was located anew is a note, not an error.
-
-    Raises:
-        InputError: ground truth is lost.
+        notes: TRUTH_NOTES; what was located anew is not lost.
     """
     lost = notes.filter(pl.col("note") == "lost")
-    if lost.is_empty():
-        return
     lines = []
     for cause, text in _CAUSES.items():
         rows = lost.filter(pl.col("cause") == cause)
@@ -177,13 +172,26 @@ def check_strict(notes: pl.DataFrame) -> None:
         lines.extend(f"    {_example(row)}" for row in rows.head(N_EXAMPLES).iter_rows(named=True))
         if rows.height > N_EXAMPLES:
             lines.append(f"    … and {rows.height - N_EXAMPLES} more")
-    n_queries = lost["query_id"].n_unique()
-    raise InputError(
-        f"the ground truth of {n_queries} quer{'y' if n_queries == 1 else 'ies'} is lost, "
-        "and benchmark.strict is on:\n"
-        + "\n".join(lines)
-        + "\nCorrect the benchmark or the corpus, or set benchmark.strict = false."
-    )
+    return lines
+
+
+def check_strict(notes: pl.DataFrame) -> None:
+    """Refuse a benchmark with lost ground truth.
+
+    Args:
+        notes: TRUTH_NOTES.
+
+    Raises:
+        InputError: ground truth is lost; see ``list_lost``.
+    """
+    n_queries = notes.filter(pl.col("note") == "lost")["query_id"].n_unique()
+    if n_queries:
+        raise InputError(
+            f"the ground truth of {n_queries} quer{'y' if n_queries == 1 else 'ies'} is lost, "
+            "and benchmark.strict is on:\n"
+            + "\n".join(list_lost(notes))
+            + "\nCorrect the benchmark or the corpus, or set benchmark.strict = false."
+        )
 
 
 def _example(note: dict[str, object]) -> str:
