@@ -118,6 +118,11 @@ class Summary(Section):
     coeff: Annotated[float, Field(ge=0, le=1)] = 0.5
     length_penalty: bool = True
 
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether a failure would only happen again: then a stage that holds one is reused."""
+        return self.generator == "extractive" and self.judge == "lexical"
+
     @field_validator("generator")
     @classmethod
     def _known_generator(cls, value: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+import unicodedata
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -72,6 +73,7 @@ class StagePolicy(CachePolicy):
             "code": fingerprint_code(self.module),
             "records": RECORDS_VERSION,
             "libraries": library_versions(self.libraries),
+            "unicode": unicodedata.unidata_version,  # decides case folding and normalisation
             "inputs": {name: _keyed(value, name) for name, value in sorted(keyed.items())},
         }
         return f"{self.stage}-{digest_of(ingredients)}"

@@ -389,12 +389,12 @@ def write_responses(
             "responses": store.put_frame("responses", responses),
         },
         {"n_responses": responses.height, "n_failed": n_failed},
-        is_reusable=not n_failed,
+        is_reusable=summary.is_deterministic or not n_failed,
     )
 
 
 @task(
-    cache_policy=stage_policy("build_question_bank", "tasks.questioning", libraries=("sentencex",)),
+    cache_policy=stage_policy("build_question_bank", "tasks.questioning"),
     persist_result=True,
     result_serializer="json",
     task_run_name="ask questions with {summary.judge}",
@@ -410,7 +410,7 @@ def build_question_bank(*, workspace: Workspace, contexts: Artifact, summary: Su
     return measurement.output(
         {"bank": store.put_frame("bank", bank)},
         {"n_contexts": bank.height, "n_failed": n_failed},
-        is_reusable=not n_failed,
+        is_reusable=summary.is_deterministic or not n_failed,
     )
 
 
@@ -451,7 +451,7 @@ def score_summaries(
             "run_metrics": store.put_frame("run_metrics", average_metrics(values, without_loss)),
         },
         {"n_failed": n_failed},
-        is_reusable=not n_failed,
+        is_reusable=summary.is_deterministic or not n_failed,
     )
 
 
