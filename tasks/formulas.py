@@ -18,25 +18,26 @@ Formula = Callable[[Tally, Measure], Floats]
 
 
 def _hit(tally: Tally, measure: Measure) -> Floats:
-    return (tally.n_hits[cutoff_of(measure)] > 0).astype(np.float64)
+    return np.where(tally.n_hits[tally.at(measure)] > 0, 1.0, 0.0)
 
 
 def _precision(tally: Tally, measure: Measure) -> Floats:
-    return tally.n_hits[cutoff_of(measure)] / float(cutoff_of(measure))
+    precision: Floats = tally.n_hits[tally.at(measure)] / float(cutoff_of(measure))
+    return precision
 
 
 def _precision_returned(tally: Tally, measure: Measure) -> Floats:
     cutoff = cutoff_of(measure)
-    return ratio(tally.n_hits[cutoff], np.minimum(tally.n_returned, cutoff))
+    return ratio(tally.n_hits[tally.at(measure)], np.minimum(tally.n_returned, cutoff))
 
 
 def _recall(tally: Tally, measure: Measure) -> Floats:
-    return ratio(tally.n_hits[cutoff_of(measure)], tally.pool.n_relevant)
+    return ratio(tally.n_hits[tally.at(measure)], tally.pool.n_relevant)
 
 
 def _recall_capped(tally: Tally, measure: Measure) -> Floats:
     cutoff = cutoff_of(measure)
-    return ratio(tally.n_hits[cutoff], np.minimum(tally.pool.n_relevant, cutoff))
+    return ratio(tally.n_hits[tally.at(measure)], np.minimum(tally.pool.n_relevant, cutoff))
 
 
 def _f1(tally: Tally, measure: Measure) -> Floats:
@@ -56,31 +57,30 @@ def _rr(tally: Tally, measure: Measure) -> Floats:
 
 
 def _ap(tally: Tally, measure: Measure) -> Floats:
-    return ratio(tally.precision_sums[cutoff_of(measure)], tally.pool.n_relevant)
+    return ratio(tally.precision_sums[tally.at(measure)], tally.pool.n_relevant)
 
 
 def _ap_hits(tally: Tally, measure: Measure) -> Floats:
-    cutoff = cutoff_of(measure)
-    return ratio(tally.precision_sums[cutoff], tally.n_hits[cutoff])
+    return ratio(tally.precision_sums[tally.at(measure)], tally.n_hits[tally.at(measure)])
 
 
 def _ap_capped(tally: Tally, measure: Measure) -> Floats:
     cutoff = cutoff_of(measure)
-    return ratio(tally.precision_sums[cutoff], np.minimum(tally.pool.n_relevant, cutoff))
+    return ratio(tally.precision_sums[tally.at(measure)], np.minimum(tally.pool.n_relevant, cutoff))
 
 
 def _dcg(tally: Tally, measure: Measure) -> Floats:
-    return tally.dcg[cutoff_of(measure)]
+    dcg: Floats = tally.dcg[tally.at(measure)]
+    return dcg
 
 
 def _ndcg(tally: Tally, measure: Measure) -> Floats:
-    cutoff = cutoff_of(measure)
-    return ratio(tally.dcg[cutoff], tally.ideal_dcg[cutoff])
+    return ratio(tally.dcg[tally.at(measure)], tally.ideal_dcg[tally.at(measure)])
 
 
 def _ndcg_exp(tally: Tally, measure: Measure) -> Floats:
     found, ideal = tally.exponential_dcg
-    return ratio(found[cutoff_of(measure)], ideal[cutoff_of(measure)])
+    return ratio(found[tally.at(measure)], ideal[tally.at(measure)])
 
 
 def _r_precision(tally: Tally, measure: Measure) -> Floats:
@@ -105,7 +105,8 @@ def _bpref(tally: Tally, measure: Measure) -> Floats:
 
 
 def _judged(tally: Tally, measure: Measure) -> Floats:
-    return tally.n_judged[cutoff_of(measure)] / float(cutoff_of(measure))
+    share: Floats = tally.n_judged[tally.at(measure)] / float(cutoff_of(measure))
+    return share
 
 
 def _rbp(tally: Tally, measure: Measure) -> Floats:

@@ -87,29 +87,43 @@ def positions(query: Ints, n_queries: int) -> Ints:
     return np.arange(1, len(query) + 1) - first[query]
 
 
-def counts_at(cutoffs: Sequence[int], items: Items, n_queries: int) -> dict[int, Ints]:
-    """How many items of each query stand within each cutoff (ascending)."""
-    segment = np.searchsorted(cutoffs, items.rank)
-    counts: dict[int, Ints] = {}
-    total = np.zeros(n_queries, dtype=np.int64)
-    for index, cutoff in enumerate(cutoffs):
-        total = total + np.bincount(items.query[segment == index], minlength=n_queries)
-        counts[cutoff] = total
-    return counts
+class Segments:
+    """Items split at ascending cutoffs, so that sums run from one cutoff to the next.
 
+    Args:
+        items: in the order of their query, then rank.
+        cutoffs: ascending; items beyond the last are left out.
+        n_queries: how many queries there are.
+    """
 
-def sums_at(
-    cutoffs: Sequence[int], items: Items, terms: Floats, n_queries: int
-) -> dict[int, Floats]:
-    """Sum each query's terms in rank order up to each cutoff (ascending)."""
-    segment = np.searchsorted(cutoffs, items.rank)
-    sums: dict[int, Floats] = {}
-    total = np.zeros(n_queries)
-    for index, cutoff in enumerate(cutoffs):
-        part = segment == index
-        np.add.at(total, items.query[part], terms[part])
-        sums[cutoff] = total.copy()
-    return sums
+    def __init__(self, items: Items, cutoffs: Sequence[int], n_queries: int):
+        self._shape = (len(cutoffs), n_queries)
+        last_rank = int(items.rank.max(initial=0))
+        segment = np.searchsorted(cutoffs, np.arange(last_rank + 1)).astype(np.uint16)[items.rank]
+        self._order = np.argsort(segment, kind="stable")  # by rank within a segment and query
+        self._query = items.query[self._order]
+        self._ends = np.cumsum(np.bincount(segment, minlength=len(cutoffs)))[: len(cutoffs)]
+
+    def count(self) -> Ints:
+        """(n_cutoffs, n_queries) items within each cutoff."""
+        counts = np.zeros(self._shape, dtype=np.int64)
+        start = 0
+        for row, end in zip(counts, self._ends, strict=True):
+            row[:] = np.bincount(self._query[start:end], minlength=self._shape[1])
+            start = end
+        return np.cumsum(counts, axis=0)
+
+    def sum(self, terms: Floats) -> Floats:
+        """(n_cutoffs, n_queries) sums, in rank order, of the items' terms within each cutoff."""
+        ordered = terms[self._order]
+        sums = np.empty(self._shape)
+        total = np.zeros(self._shape[1])
+        start = 0
+        for row, end in zip(sums, self._ends, strict=True):
+            np.add.at(total, self._query[start:end], ordered[start:end])
+            row[:] = total
+            start = end
+        return sums
 
 
 def ratio(numerator: NDArray[np.generic], denominator: NDArray[np.generic]) -> Floats:

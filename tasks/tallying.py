@@ -16,10 +16,9 @@ from tasks.graded import (
     Items,
     Pool,
     Ranked,
-    counts_at,
+    Segments,
     discounts,
     positions,
-    sums_at,
 )
 
 LARGEST_EXPONENT = 1000
@@ -44,6 +43,10 @@ class Tally:
         self.n_queries = len(pool.n_relevant)
         self._cutoffs = sorted({cutoff_of(measure) for measure in measures})
 
+    def at(self, measure: Measure) -> int:
+        """The row of the measure's cutoff in the arrays of (n_cutoffs, n_queries)."""
+        return self._cutoffs.index(cutoff_of(measure))
+
     @cached_property
     def gained(self) -> Items:
         """Items with a gain above 0."""
@@ -52,44 +55,44 @@ class Tally:
     @cached_property
     def hits(self) -> Items:
         """Relevant items."""
-        return self.gained.where(self.gained.gain >= self.level)
+        return self.gained if self.level == 1 else self.gained.where(self.gained.gain >= self.level)
 
     @cached_property
-    def n_hits(self) -> dict[int, Ints]:
+    def n_hits(self) -> Ints:
         """Hits within each cutoff."""
-        return counts_at(self._cutoffs, self.hits, self.n_queries)
+        return self._hit_segments.count()
 
     @cached_property
-    def n_judged(self) -> dict[int, Ints]:
+    def n_judged(self) -> Ints:
         """Judged items within each cutoff."""
-        return counts_at(self._cutoffs, self.judged, self.n_queries)
+        return self._split(self.judged).count()
 
     @cached_property
     def first_hit(self) -> Ints:
-        """Rank of the first hit; beyond every cutoff where there is none."""
+        """(n_queries,) rank of the first hit; beyond every cutoff where there is none."""
         rank = np.full(self.n_queries, NO_CUTOFF + 1)
         is_first = np.flatnonzero(np.diff(self.hits.query, prepend=-1))
         rank[self.hits.query[is_first]] = self.hits.rank[is_first]
         return rank
 
     @cached_property
-    def precision_sums(self) -> dict[int, Floats]:
+    def precision_sums(self) -> Floats:
         """The sum over hits of (hits so far / rank)."""
         terms = positions(self.hits.query, self.n_queries) / self.hits.rank
-        return sums_at(self._cutoffs, self.hits, terms, self.n_queries)
+        return self._hit_segments.sum(terms)
 
     @cached_property
-    def dcg(self) -> dict[int, Floats]:
+    def dcg(self) -> Floats:
         """Discounted cumulative gain, linear."""
-        return self._discounted(self.gained, self.gained.gain)
+        return self._gained_segments.sum(self.gained.gain / discounts(self.gained.rank))
 
     @cached_property
-    def ideal_dcg(self) -> dict[int, Floats]:
+    def ideal_dcg(self) -> Floats:
         """The DCG of the best order of all judged items."""
         return self._discounted(self.pool.ideal, self.pool.ideal.gain)
 
     @cached_property
-    def exponential_dcg(self) -> tuple[dict[int, Floats], dict[int, Floats]]:
+    def exponential_dcg(self) -> tuple[Floats, Floats]:
         """DCG and ideal DCG of gains 2^grade - 1, scaled alike where 2^grade is no float."""
         found, ideal = self.gained, self.pool.ideal
         largest = max(found.gain.max(initial=0), ideal.gain.max(initial=0))
@@ -100,9 +103,19 @@ class Tally:
             self._discounted(ideal, _power_of_two(ideal.gain - shift) - one),
         )
 
-    def _discounted(self, items: Items, gain: Ints | Floats) -> dict[int, Floats]:
-        terms: Floats = gain / discounts(items.rank)
-        return sums_at(self._cutoffs, items, terms, self.n_queries)
+    @cached_property
+    def _gained_segments(self) -> Segments:
+        return self._split(self.gained)
+
+    @cached_property
+    def _hit_segments(self) -> Segments:
+        return self._gained_segments if self.hits is self.gained else self._split(self.hits)
+
+    def _discounted(self, items: Items, gain: Ints | Floats) -> Floats:
+        return self._split(items).sum(gain / discounts(items.rank))
+
+    def _split(self, items: Items) -> Segments:
+        return Segments(items, self._cutoffs, self.n_queries)
 
 
 def cutoff_of(measure: Measure) -> int:

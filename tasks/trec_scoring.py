@@ -1,0 +1,211 @@
+"""Score the lines of a run against the lines of qrels, as trec_eval does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from schemas.errors import InputError
+from schemas.measures import Measure
+from tasks.finding import Found, Judgements, Retrieved, find_judged
+from tasks.graded import Floats, Ints, Items, Mask, Pool, Ranked, pool_judgements, positions
+from tasks.ranking import score
+from tasks.trec_bytes import show_id
+from tasks.trec_files import TrecLines
+
+
+_ODD = np.int64(0x1E3779B97F4A7C15)  # spreads query numbers over 64 bits
+
+
+@dataclass(frozen=True, slots=True)
+class TrecOptions:
+    """How files are scored; the defaults are trec_eval 10's."""
+
+    level: int = 1  # from this grade on a document is relevant
+    judged_only: bool = False  # unjudged documents are taken out of the rankings first
+    score_dtype: Literal["float64", "float32"] = "float64"  # float32: trec_eval 9, pytrec_eval
+    ties: Literal["trec", "input"] = "trec"  # by document id, descending; in the order of the file
+
+
+@dataclass(frozen=True, slots=True)
+class Qrels:
+    """Judgements, grouped by query; queries in bytewise order of their ids."""
+
+    lines: TrecLines
+    query_ids: list[bytes]
+    judged: Judgements
+    row: Ints  # line of ``lines`` of each judgement
+    gain: Ints  # grade of each judgement
+    pool: Pool
+
+
+@dataclass(frozen=True, slots=True)
+class RunScores:
+    """The values of one run; arrays are by the queries of the qrels."""
+
+    values: Floats  # (n_measures, n_queries)
+    is_missing: Mask  # (n_queries,) the run has no line for the query
+    n_ignored: int  # queries of the run that are not in the qrels
+    ranked: Ranked
+
+
+def prepare_qrels(lines: TrecLines, options: TrecOptions) -> Qrels:
+    """Group judgements by query.
+
+    Raises:
+        InputError: a document is judged twice for one query.
+    """
+    query_ids = sorted(lines.query_ids)
+    place = {query_id: index for index, query_id in enumerate(query_ids)}
+    place_of = np.array([place[query_id] for query_id in lines.query_ids])
+    query = place_of[lines.query]
+    row = np.argsort(query, kind="stable")
+    query, ids = query[row], _integers(lines.docs)[row]
+    _refuse_twice(lines, row[_equal_pairs(query, ids)], "judged")
+    gain = lines.numbers[row]
+    pool = pool_judgements(query, gain, n_queries=len(query_ids), level=options.level)
+    return Qrels(lines, query_ids, Judgements(query, ids), row, gain, pool)
+
+
+def score_run(
+    run: TrecLines, qrels: Qrels, measures: Sequence[Measure], options: TrecOptions
+) -> RunScores:
+    """Compute every measure for every query of the qrels; 0 where the run has no line.
+
+    Raises:
+        InputError: a document stands twice in one ranking, or no query of the run is judged.
+    """
+    place = {query_id: index for index, query_id in enumerate(qrels.query_ids)}
+    known = np.array([place.get(query_id, -1) for query_id in run.query_ids], dtype=np.int32)
+    if (known < 0).all():
+        raise InputError(
+            f"none of its queries ({_some(run.query_ids)}) is in {qrels.lines.source} "
+            f"({_some(qrels.query_ids)}); the order of the files is QRELS RUN",
+            path=run.source,
+        )
+    n_queries = len(qrels.query_ids)
+    retrieved, line_at = _retrieve(run, known[run.query], n_queries, options)
+
+    def lines(rows: Ints) -> Ints:
+        return rows if line_at is None else line_at[rows]
+
+    found = find_judged(
+        retrieved, qrels.judged, tie_key=lambda rows: _tie_key(run, lines(rows), options)
+    )
+    _refuse_twice(run, lines(found.twice), "ranked")
+    counts = np.zeros(n_queries, dtype=np.int64)
+    counts[retrieved.query] = retrieved.count
+    ranked = Ranked(_judged_items(run, lines(found.row), qrels, found), counts)
+    if options.judged_only:
+        ranked = _without_unjudged(ranked, n_queries)
+    return RunScores(
+        values=score(ranked, qrels.pool, measures, level=options.level),
+        is_missing=counts == 0,
+        n_ignored=int((known < 0).sum()),
+        ranked=ranked,
+    )
+
+
+def _integers(docs: pl.Series) -> Ints:
+    """Hashes of 63 bits; equal ids have equal hashes, and what matches is compared again."""
+    ids: Ints = (docs.hash().to_numpy() >> np.uint64(1)).view(np.int64)
+    return ids
+
+
+def _equal_pairs(query: Ints, ids: Ints) -> Ints:
+    """Where a query may have an id more than once: nothing that is equal is left out."""
+    mixed = ids ^ (query * _ODD)
+    ordered = np.sort(mixed)
+    return np.flatnonzero(np.isin(mixed, ordered[1:][ordered[1:] == ordered[:-1]]))
+
+
+def _retrieve(
+    run: TrecLines, query: NDArray[np.int32], n_queries: int, options: TrecOptions
+) -> tuple[Retrieved, Ints | None]:
+    """Group the lines of judged queries.
+
+    Returns:
+        The rankings, and the line of each row; None: rows are the lines.
+    """
+    ids, scores = _integers(run.docs), run.numbers
+    if options.score_dtype == "float32":
+        with np.errstate(over="ignore"):  # beyond float32 a score is infinite, as in trec_eval 9
+            scores = scores.astype(np.float32).astype(np.float64)
+    line_at = None
+    is_judged = query >= 0
+    is_asked = np.zeros(n_queries, dtype=np.bool_)
+    is_asked[query[is_judged]] = True
+    if not is_judged.all():
+        line_at = np.flatnonzero(is_judged)
+        query = query[line_at]
+    starts = _starts(query)
+    if len(starts) > is_asked.sum():  # the lines of a query are scattered
+        order = pl.Series(query).arg_sort().to_numpy()
+        line_at = order if line_at is None else line_at[order]
+        query = query[order]
+        starts = _starts(query)
+    if line_at is not None:
+        ids, scores = ids[line_at], scores[line_at]
+    count = np.diff(starts, append=len(query))
+    return Retrieved(ids, scores, query[starts].astype(np.int64), starts, count), line_at
+
+
+def _starts(query: NDArray[np.int32]) -> Ints:
+    """Where the query is another than in the row before."""
+    return np.flatnonzero(np.concatenate([[True], query[1:] != query[:-1]]))
+
+
+def _tie_key(run: TrecLines, lines: Ints, options: TrecOptions) -> Ints:
+    """The larger stands first among equal scores."""
+    if options.ties == "input":
+        return -lines
+    key = np.empty(len(lines), dtype=np.int64)
+    key[run.docs.gather(lines).arg_sort().to_numpy()] = np.arange(len(lines))
+    return key
+
+
+def _judged_items(run: TrecLines, lines: Ints, qrels: Qrels, found: Found) -> Items:
+    """What was found, but for grades below 0 and for hashes that met by chance."""
+    gain = qrels.gain[found.judgement]
+    docs = run.docs.gather(lines)
+    is_same = docs == qrels.lines.docs.gather(qrels.row[found.judgement])
+    is_kept = is_same.to_numpy() & (gain >= 0)
+    query, rank = qrels.judged.query[found.judgement][is_kept], found.rank[is_kept]
+    order = np.lexsort((rank, query))
+    return Items(query[order], rank[order], gain[is_kept][order])
+
+
+def _without_unjudged(ranked: Ranked, n_queries: int) -> Ranked:
+    items = ranked.items
+    renumbered = Items(items.query, positions(items.query, n_queries), items.gain)
+    return Ranked(renumbered, np.bincount(items.query, minlength=n_queries))
+
+
+def _refuse_twice(lines: TrecLines, rows: Ints, done: str) -> None:
+    """Raise InputError when a document stands twice for a query among the rows."""
+    if not len(rows):
+        return
+    rows = np.sort(rows)
+    pairs = pl.DataFrame({"query": lines.query[rows], "doc": lines.docs.gather(rows)})
+    is_first = pairs.select(pl.struct("query", "doc").is_first_distinct()).to_series()
+    repeated = rows[~is_first.to_numpy()]
+    if not len(repeated):
+        return
+    row = int(repeated[0])
+    pair = (int(lines.query[row]), lines.docs[row])
+    first = next(int(at) for at in rows if (int(lines.query[at]), lines.docs[int(at)]) == pair)
+    lines.refuse(
+        row,
+        f"document {show_id(pair[1])!r} is {done} twice for query "
+        f"{show_id(lines.query_ids[pair[0]])!r}, first on line {lines.line_of(first)}",
+    )
+
+
+def _some(query_ids: list[bytes]) -> str:
+    shown = ", ".join(show_id(query_id) for query_id in query_ids[:3])
+    return f"{shown}, …" if len(query_ids) > 3 else shown
