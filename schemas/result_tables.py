@@ -14,6 +14,7 @@ from schemas.table_rules import (
     UUID_PATTERN,
     Table,
     exactly_one_of,
+    keys_are_unique,
     within_contract,
 )
 
@@ -131,10 +132,11 @@ class QueryMetrics(Table):
     value: float = pa.Field(nullable=True)  # within its contract's range; NULL: see null_reason
     null_reason: str = pa.Field(isin=NULL_REASONS, nullable=True)
 
-    class Config:
+    @pa.dataframe_check
+    @classmethod
+    def one_value_of_a_measure_for_a_query(cls, data: pa.PolarsData) -> pl.LazyFrame:
         """A query has one value of a measure under a contract."""
-
-        unique: ClassVar[list[str]] = ["run_id", "query_id", "measure", "contract_version"]
+        return keys_are_unique(data, ("run_id", "measure", "contract_version", "query_id"))
 
     @pa.dataframe_check
     @classmethod

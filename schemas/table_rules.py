@@ -35,6 +35,19 @@ class Table(pa.DataFrameModel):
         return data.lazyframe.select(finite.alias("is_finite"))
 
 
+def keys_are_unique(data: pa.PolarsData, columns: tuple[str, ...]) -> pl.LazyFrame:
+    """No two rows share their key; quick where the frame is sorted by it, in this order."""
+    rises = pl.lit(value=False)
+    for name in reversed(columns):
+        column, before = pl.col(name), pl.col(name).shift(1)
+        rises = (column > before) | ((column == before) & rises)
+    frame = data.lazyframe.select(columns)
+    is_sorted = frame.select(rises.slice(1).all()).collect().item()
+    if is_sorted:
+        return frame.select(pl.repeat(value=True, n=pl.len()).alias("is_unique"))
+    return frame.select(pl.struct(columns).is_unique().alias("is_unique"))
+
+
 def exactly_one_of(data: pa.PolarsData, value: str, reason: str) -> pl.LazyFrame:
     """Exactly one of two columns is NULL."""
     return data.lazyframe.select(pl.col(value).is_null() != pl.col(reason).is_null())

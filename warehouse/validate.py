@@ -139,10 +139,9 @@ def _references_hold(frames: Frames, run_id: str) -> list[Refusal]:
         frame = frames.get(name)
         if frame is None or frame.is_empty():
             continue
-        named = frame.select(columns).unique(maintain_order=True)
-        known = frames.get(target)
+        named, known = frame.select(columns), frames.get(target)
         missing = named if known is None else named.join(known, on=columns, how="anti")
-        for row in missing.head(MOST_REASONS).rows():
+        for row in missing.unique(maintain_order=True).head(MOST_REASONS).rows():
             value = ", ".join(map(str, row))
             refusals.append(Refusal(name, f"is not in {target}", ", ".join(columns), None, value))
     return refusals

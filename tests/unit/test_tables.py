@@ -54,7 +54,7 @@ def test_a_failed_run_passes_with_its_stages_alone() -> None:
         ("query_metrics", "measure", "ndcg 10", "str_matches"),
         ("query_metrics", "query_id", None, "not_nullable"),
         ("query_metrics", "contract_version", 99, "value_within_its_contract"),
-        ("query_metrics", "query_id", "q00001", "multiple_fields_uniqueness"),
+        ("query_metrics", "query_id", "q00001", "one_value_of_a_measure_for_a_query"),
         ("run_metrics", "mean", None, "mean_when_something_was_scored"),
         ("run_metrics", "mean", 1.0 + 1e-9, "means_within_their_contract"),
         ("run_metrics", "low", 0.9999, "bounds_enclose_the_mean"),
