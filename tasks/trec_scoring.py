@@ -18,7 +18,6 @@ from tasks.ranking import score
 from tasks.trec_bytes import show_id
 from tasks.trec_files import TrecLines
 
-
 _ODD = np.int64(0x1E3779B97F4A7C15)  # spreads query numbers over 64 bits
 
 
