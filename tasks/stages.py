@@ -67,10 +67,16 @@ def load_benchmark(
     from tasks import loading, quoting
 
     measurement = Measurement("load_benchmark")
-    queries = loading.queries_frame(loading.load_benchmark(source, split=split))
-    artifact = store_of(workspace).put_frame("queries", queries)
+    store = store_of(workspace)
+    everything = loading.queries_frame(loading.load_benchmark(source, split=None))
+    queries = everything
+    if split is not None:
+        queries = loading.queries_frame(loading.load_benchmark(source, split=split))
     return measurement.output(
-        {"queries": artifact},
+        {
+            "queries": store.put_frame("queries", queries),
+            "all_queries": store.put_frame("queries", everything),  # what the warehouse keeps
+        },
         {"n_queries": queries.height, "n_bare_spans": quoting.count_bare_spans(queries)},
     )
 
@@ -208,12 +214,12 @@ def _embed(
 )
 def build_index(*, workspace: Workspace, vectors: Artifact, index: Index) -> Output:
     """Build and save the FAISS index."""
-    from tasks.indexing import build_index as build
+    from tasks.indexing import write_index
 
     measurement = Measurement("build_index")
     store = store_of(workspace)
     path = store.scratch_file(".faiss")
-    build(store.array(vectors), index, path)
+    write_index(store.array(vectors), index, path)
     artifact = store.put_file("index", path, suffix=".faiss", n_items=vectors.n_items)
     return measurement.output({"index": artifact}, {"n_bytes": artifact.size})
 
@@ -249,7 +255,7 @@ def retrieve(
         store.frame(queries)["query_id"].to_list(),
         index=index,
         retrieval=retrieval,
-        ranks_documents=ranks_documents,
+        label_method="document" if ranks_documents else "span",
         threads=workspace.threads,
     )
     return measurement.output(
