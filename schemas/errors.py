@@ -9,6 +9,7 @@ RankhouseError
 ├── FailedError               exit 1: work had begun
 │   ├── ArtifactDamagedError  a stored artifact is missing, short or altered
 │   ├── StageError            a stage could not produce its output
+│   │   └── IndexMismatchError  an index and vectors that do not belong together
 │   └── ValidationRefusedError  frames that break their table's model
 └── FindingError              exit 3: a check found something
 
@@ -74,6 +75,10 @@ class ArtifactDamagedError(FailedError):
 
 class StageError(FailedError):
     """A stage could not produce its output."""
+
+
+class IndexMismatchError(StageError):
+    """An index does not fit the vectors or chunks that it is used with."""
 
 
 class ValidationRefusedError(FailedError):

@@ -1,0 +1,214 @@
+"""Texts into vectors: what was encoded once is read from the item store, the rest is encoded.
+
+The only module that knows torch and sentence-transformers, and it imports them only when a text has
+to be encoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.errors import ConfigurationError, StageError
+from schemas.experiment import Embedding
+from tasks.encoding import Encoder, Missing, Say, embedding_space, encode_missing
+from tasks.models import ResolvedModel
+from tasks.quieting import quiet_libraries
+from tasks.shards import KEY, Vectors
+from tasks.vectors import VectorStore, key_of
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+UNLIMITED = 10**9  # tokenizers without a limit carry numbers like 1e30
+TOKENIZED_AT_ONCE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedTexts:
+    """The vectors of some texts, in their order."""
+
+    vectors: Vectors  # (n, dim), C-contiguous
+    figures: dict[str, float | int]
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceEncoder:
+    """A sentence-transformers model as an ``Encoder``."""
+
+    model: SentenceTransformer
+    batch_size: int
+    normalize: bool
+    threads: int | None
+
+    @property
+    def max_tokens(self) -> int | None:
+        """Longer texts are cut, special tokens counted; None: never."""
+        limit = self.model.max_seq_length
+        return None if limit is None or limit >= UNLIMITED else int(limit)
+
+    def count_tokens(self, texts: list[str], *, prompt: str) -> NDArray[np.int64]:
+        """(n,) tokens before anything is cut; characters where the model never cuts."""
+        tokenizer: Any = self.model.tokenizer
+        if self.max_tokens is None or not callable(tokenizer):
+            return np.array([len(prompt) + len(text) for text in texts], dtype=np.int64)
+        counts: list[int] = []
+        for start in range(0, len(texts), TOKENIZED_AT_ONCE):
+            tokens = tokenizer(
+                [prompt + text for text in texts[start : start + TOKENIZED_AT_ONCE]],
+                truncation=False,
+                padding=False,
+                return_attention_mask=False,
+                verbose=False,
+            )
+            counts.extend(len(ids) for ids in tokens["input_ids"])
+        return np.array(counts, dtype=np.int64)
+
+    def encode(self, texts: list[str], *, prompt: str) -> Vectors:
+        """(n, dim) the vector of each text."""
+        with quiet_libraries(), _torch_threads(self.threads):
+            vectors = self.model.encode(
+                texts,
+                prompt=prompt,  # even when empty: else a prompt of the model's own is used
+                batch_size=self.batch_size,
+                normalize_embeddings=self.normalize,
+                show_progress_bar=False,
+            )
+        return np.ascontiguousarray(vectors, dtype=np.float32)
+
+
+def load_encoder(
+    model: ResolvedModel, config: Embedding, *, threads: int | None, device: str
+) -> SentenceEncoder:
+    """Load a model from its folder, in float32 whatever its weights are stored in.
+
+    With ``deterministic`` one text makes a batch and torch gets one thread, so that nothing but the
+    text decides the bits of its vector.
+
+    Raises:
+        ConfigurationError: the device cannot be used, or the model cannot be loaded.
+    """
+    with quiet_libraries():
+        import torch
+        from sentence_transformers import SentenceTransformer
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        try:
+            torch.empty(1, device=device)
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            raise ConfigurationError(
+                f"execution.device is {device!r}, which torch {torch.__version__} cannot use here "
+                f"({_first_line(error)}). 'cpu' always works."
+            ) from None
+        try:
+            loaded = SentenceTransformer(str(model.folder), device=device, local_files_only=True)
+        except Exception as error:  # each kind of model has its own ways to fail
+            raise ConfigurationError(
+                f"embedding.model: {model.name} cannot be loaded from {model.folder} "
+                f"({type(error).__name__}: {_first_line(error)})"
+            ) from error
+        loaded.float()
+    return SentenceEncoder(
+        model=loaded,
+        batch_size=1 if config.deterministic else config.batch_size,
+        normalize=config.normalize,
+        threads=1 if config.deterministic else threads,
+    )
+
+
+def embed_texts(
+    texts: Sequence[str],
+    model: ResolvedModel,
+    config: Embedding,
+    *,
+    prompt: str,
+    items: Path,
+    threads: int | None,
+    device: str,
+    names: Sequence[str] | None = None,
+    say: Say | None = None,
+    load: Callable[..., Encoder] = load_encoder,
+) -> EmbeddedTexts:
+    """Embed each text with ``prompt`` before it, each different text once.
+
+    Args:
+        texts: what the model reads, without the prompt.
+        model: its files; see ``resolve_model``.
+        config: the experiment's section.
+        prompt: ``config.query_prompt`` or ``config.document_prompt``.
+        items: the folder of the item stores.
+        threads: of torch; None: as many as it likes.
+        device: as torch names it, such as ``cpu`` or ``cuda:0``.
+        names: what an error calls each text, such as its chunk id.
+        say: told how far it is, every two seconds at most.
+        load: opens the model; called only when a text has to be encoded.
+
+    Returns:
+        Vectors in the order of the texts, and as figures ``n_texts``, ``n_unique``, of these
+        ``n_encoded`` and ``n_reused``, then ``n_truncated`` (texts longer than the model reads),
+        ``dim`` and ``seconds_encode`` (with loading; 0 when nothing was encoded).
+
+    Raises:
+        StageError: no texts, or the model made NaN or zero vectors; these are not stored.
+        ConfigurationError: the device cannot be used, or the model cannot be loaded.
+        StorageError: the item store cannot be read or written.
+    """
+    if not texts:
+        raise StageError("there is nothing to embed: no texts came in")
+    keys = np.array([key_of(text, prompt=prompt) for text in texts], dtype=KEY)
+    unique, first, places = np.unique(keys, return_index=True, return_inverse=True)
+    store = VectorStore(items / "embeddings", embedding_space(model, config, device=device))
+    stored = store.get_many(unique)
+    new = np.flatnonzero(~stored.found)
+    seconds = 0.0
+    if new.size:
+        started = monotonic()
+        missing = Missing(
+            texts=[texts[i] for i in first[new]],
+            names=[repr(texts[i][:80]) if names is None else names[i] for i in first[new]],
+            keys=unique[new],
+        )
+        encoder = load(model, config, threads=threads, device=device)
+        encode_missing(
+            missing, encoder, store, prompt=prompt, batch_size=config.batch_size, say=say
+        )
+        stored = store.get_many(unique)  # another writer may have been first, and then holds
+        seconds = monotonic() - started
+    if not stored.found.all():
+        raise StageError(f"{store.folder}: vectors that were just stored are gone. Run it again.")
+    figures = {
+        "n_texts": len(texts),
+        "n_unique": len(unique),
+        "n_encoded": len(new),
+        "n_reused": len(unique) - len(new),
+        "n_truncated": int(stored.truncated[places].sum()),
+        "dim": stored.vectors.shape[1],
+        "seconds_encode": round(seconds, 3),
+    }
+    return EmbeddedTexts(stored.vectors[places], figures)
+
+
+@contextmanager
+def _torch_threads(threads: int | None) -> Iterator[None]:
+    import torch
+
+    before = torch.get_num_threads()
+    if threads is not None:
+        torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        if threads is not None:
+            torch.set_num_threads(before)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,54 @@
+"""The one order of what is retrieved: score descending, then id descending bytewise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tasks.indexing import Ints
+from tasks.rescoring import Floats
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """What a ranking ranks: chunks, or with document labels their documents."""
+
+    of_chunk: Ints  # (n_chunks,) number of the item that each chunk stands for
+    place_of_chunk: Ints  # (n_chunks,) place of each chunk_id among all, bytewise
+    n_items: int
+    are_documents: bool
+
+    @classmethod
+    def of(cls, chunks: pl.DataFrame, *, are_documents: bool) -> Items:
+        """Number the items of chunks so that a greater number is a greater id, bytewise."""
+        places = _places(chunks["chunk_id"])
+        items = _places(chunks["doc_id"]) if are_documents else places
+        return cls(items, places, int(items.max(initial=-1)) + 1, are_documents)
+
+
+def in_order(scores: Floats, rows: Ints, places: Ints) -> tuple[Floats, Ints]:
+    """Sort each row of (n, m) scores and chunks by the one order; row -1 comes last."""
+    ids = np.where(rows < 0, -1, places[rows])
+    order = np.lexsort((-ids, -scores), axis=1)
+    return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
+
+
+def first_of_each(items: Ints) -> Flags:
+    """(n, m) whether an item stands in its row for the first time."""
+    order = np.argsort(items, axis=1, kind="stable")
+    grouped = np.take_along_axis(items, order, axis=1)
+    is_first = np.ones(items.shape, dtype=np.bool_)
+    is_first[:, 1:] = grouped[:, 1:] != grouped[:, :-1]
+    placed = np.empty_like(is_first)
+    np.put_along_axis(placed, order, is_first, axis=1)
+    return placed
+
+
+def _places(ids: pl.Series) -> Ints:
+    """(n,) from 0, the place of each id among the different ids; Polars compares bytes."""
+    return ids.rank("dense").to_numpy().astype(np.int64) - 1

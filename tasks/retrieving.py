@@ -1,0 +1,157 @@
+"""The rankings of a benchmark: the best items of each query, as a frame, and how long it took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import polars as pl
+
+from schemas.errors import IndexMismatchError, StageError
+from schemas.experiment import Index, LabelMethod, Retrieval
+from schemas.frames import RANKINGS
+from tasks.indexing import FlatIndex, Singles, open_index
+from tasks.ordering import Items
+from tasks.rescoring import Rescorer
+from tasks.searching import Ranked, Search
+
+LATENCY_QUERIES = 200
+LATENCY_LEAST = 20  # more only while they take less than LATENCY_SECONDS together
+LATENCY_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """The rankings of all queries."""
+
+    rankings: pl.DataFrame  # RANKINGS: in the order of the queries, then by rank
+    figures: dict[str, float | int]
+    short_queries: list[str]  # whose documents ended at retrieval.max_chunks
+
+
+def retrieve(
+    index_path: Path,
+    query_vectors: Singles,
+    chunk_vectors: Singles,
+    chunks: pl.DataFrame,
+    query_ids: Sequence[str],
+    *,
+    index: Index,
+    retrieval: Retrieval,
+    label_method: LabelMethod,
+    threads: int | None,
+) -> Retrieved:
+    """Retrieve the first ``retrieval.depth`` items of each query.
+
+    Args:
+        index_path: the index of ``chunk_vectors``; its digest has been checked.
+        query_vectors: (n_queries, dim) as stored.
+        chunk_vectors: (n_chunks, dim) as stored; may be mapped.
+        chunks: CHUNKS, a row a vector.
+        query_ids: an id a query vector.
+        index: the experiment's section.
+        retrieval: the experiment's section.
+        label_method: with ``document`` a ranking is collapsed to documents, best chunk first,
+            until ``depth`` documents, the index's end or ``retrieval.chunk_limit`` chunks.
+        threads: of FAISS and the rescoring; None: FAISS's own number, and one.
+
+    Returns:
+        Rankings, shorter than ``depth`` where there are no more items. Figures: ``n_queries``,
+        ``n_results``, ``n_deepened`` (queries that the first search did not settle),
+        ``queries_per_second`` of all at once, and ``latency_p50_ms`` and ``latency_p95_ms`` of
+        ``n_latency`` queries one at a time, rescoring included.
+
+    Raises:
+        IndexMismatchError: index, vectors and ids do not belong together.
+        StageError: no queries, ids that come twice, or vectors that cannot be compared.
+    """
+    are_documents = label_method == "document"
+    opened = open_index(index_path, index, threads=threads)
+    _check(opened, query_vectors, chunk_vectors, chunks, query_ids)
+    search = Search(
+        index=opened,
+        rescorer=Rescorer(index.metric, query_vectors, chunk_vectors),
+        items=Items.of(chunks, are_documents=are_documents),
+        depth=retrieval.depth,
+        limit=retrieval.chunk_limit if are_documents else retrieval.depth,
+        threads=threads or 1,
+    )
+    started = perf_counter()
+    ranked, n_deepened = search.rank(np.arange(len(query_ids)))
+    seconds = perf_counter() - started
+    lengths = np.bincount(ranked.queries, minlength=len(query_ids))
+    short = np.flatnonzero(lengths < min(retrieval.depth, search.items.n_items))
+    figures = {
+        "n_queries": len(query_ids),
+        "n_results": len(ranked.queries),
+        "n_deepened": n_deepened,
+        "queries_per_second": round(len(query_ids) / seconds, 3),
+        **_latency(search, len(query_ids)),
+    }
+    rankings = _frame(ranked, chunks, query_ids, item="doc_id" if are_documents else "chunk_id")
+    return Retrieved(rankings, figures, [query_ids[row] for row in short.tolist()])
+
+
+def _check(
+    index: FlatIndex,
+    query_vectors: Singles,
+    chunk_vectors: Singles,
+    chunks: pl.DataFrame,
+    query_ids: Sequence[str],
+) -> None:
+    n_chunks, dim = chunk_vectors.shape
+    if not index.n_vectors == n_chunks == chunks.height:
+        raise IndexMismatchError(
+            f"the index holds {index.n_vectors} vectors, but there are {n_chunks} vectors of "
+            f"{chunks.height} chunks: they come from different runs. Run the experiment again."
+        )
+    if not index.dim == dim == query_vectors.shape[1]:
+        raise IndexMismatchError(
+            f"the index holds {index.dim}-dimensional vectors, but those of the chunks have {dim} "
+            f"dimensions and those of the queries {query_vectors.shape[1]}: they were made with "
+            "different models. Run the experiment again, or name the model the index was built "
+            "with."
+        )
+    if len(query_ids) != len(query_vectors) or len(query_ids) == 0:
+        raise StageError(f"{len(query_ids)} query ids came with {len(query_vectors)} vectors")
+    for kind, ids in (("query", pl.Series(query_ids)), ("chunk", chunks["chunk_id"])):
+        twice = ids.filter(ids.is_duplicated()).unique(maintain_order=True)
+        if len(twice):
+            raise StageError(f"{kind} ids come twice: {', '.join(map(repr, twice[:5]))}")
+
+
+def _frame(
+    ranked: Ranked, chunks: pl.DataFrame, query_ids: Sequence[str], *, item: str
+) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "query_id": pl.Series(query_ids, dtype=pl.String).gather(ranked.queries),
+            "rank": ranked.ranks,
+            "item_id": chunks[item].gather(ranked.chunks),
+            "chunk_id": chunks["chunk_id"].gather(ranked.chunks),
+            "retrieval_score": ranked.scores,
+        },
+        schema=RANKINGS,
+    )
+
+
+def _latency(search: Search, n_queries: int) -> dict[str, float | int]:
+    """Percentiles over queries spread evenly over the benchmark, searched one at a time."""
+    spread = np.unique(np.linspace(0, n_queries - 1, min(LATENCY_QUERIES, n_queries)).round())
+    search.rank(spread[:1].astype(np.int64))  # warm
+    milliseconds: list[float] = []
+    for query in spread.astype(np.int64):
+        if len(milliseconds) >= LATENCY_LEAST and sum(milliseconds) > 1000 * LATENCY_SECONDS:
+            break
+        started = perf_counter()
+        search.rank(np.array([query]))
+        milliseconds.append(1000 * (perf_counter() - started))
+    p50, p95 = np.percentile(milliseconds, (50, 95))
+    return {
+        "latency_p50_ms": round(float(p50), 3),
+        "latency_p95_ms": round(float(p95), 3),
+        "n_latency": len(milliseconds),
+    }

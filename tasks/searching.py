@@ -1,0 +1,141 @@
+"""The first items of each query, exactly: FAISS proposes, float64 scores decide, ties are followed.
+
+A search is settled when what FAISS left out cannot belong to the ranking: its last score, plus the
+most that it can be off, lies below the last score that counts. Until then more is asked for, so
+neither a tie at the end of a ranking nor the error of a float32 score is left to chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tasks.indexing import FlatIndex, Ints
+from tasks.ordering import Flags, Items, first_of_each, in_order
+from tasks.rescoring import Floats, Rescorer
+
+QUERIES_AT_ONCE = 4_096  # FAISS's own block
+PAIRS_AT_ONCE = 2_000_000  # bounds the memory of candidates
+LEAST_SPARE = 16  # candidates beyond what is needed, at least
+DEEPER = 4  # times as many candidates, each round
+ROUNDS_FOR_TIES = 2  # after these everything above the last score is asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Rankings laid end to end: one entry an item."""
+
+    queries: Ints  # (n,) row of the query
+    ranks: Ints  # (n,) from 1
+    chunks: Ints  # (n,) row of the chunk
+    scores: Floats  # (n,)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """An index with everything that turns its candidates into rankings.
+
+    Args:
+        index: proposes chunks.
+        rescorer: scores them.
+        items: what is ranked.
+        depth: the most items of a ranking.
+        limit: the most chunks that are looked at for one ranking, in the one order.
+        threads: of the rescoring.
+    """
+
+    index: FlatIndex
+    rescorer: Rescorer
+    items: Items
+    depth: int
+    limit: int
+    threads: int
+
+    def rank(self, queries: Ints) -> tuple[Ranked, int]:
+        """Rank the items of (n,) queries; also how many the first search did not settle."""
+        parts: list[Ranked] = []
+        n_deepened = 0
+        pending = queries
+        for turn, count in enumerate(self._counts()):
+            unsettled = []
+            for block in _blocks(pending, count):
+                scores, rows, is_settled = self._candidates(block, count)
+                parts.append(self._cut(block[is_settled], scores[is_settled], rows[is_settled]))
+                unsettled.append(block[~is_settled])
+            pending = np.concatenate(unsettled)
+            n_deepened += len(pending) if turn == 0 else 0
+            if not pending.size:
+                break
+        parts.extend(self._rank_all_above(query) for query in pending)
+        return _in_order_of_queries(parts), n_deepened
+
+    def _counts(self) -> list[int]:
+        """How many chunks each round asks for."""
+        first = min(self.limit, 2 * self.depth if self.items.are_documents else self.depth)
+        counts = [_with_spare(first)]
+        while counts[-1] < self.limit:
+            counts.append(min(DEEPER * counts[-1], _with_spare(self.limit)))
+        counts.extend(counts[-1] * DEEPER**turn for turn in range(1, ROUNDS_FOR_TIES + 1))
+        n = self.index.n_vectors
+        return sorted({min(count, n) for count in counts})
+
+    def _candidates(self, queries: Ints, count: int) -> tuple[Floats, Ints, Flags]:
+        """(n, count) scores and chunks in the one order, and whether they settle the ranking."""
+        proposed, rows = self.index.nearest(self.rescorer.queries[queries], count)
+        scores = self.rescorer.scores(queries, rows, threads=self.threads)
+        scores, rows = in_order(scores, rows, self.items.place_of_chunk)
+        if count >= self.index.n_vectors:
+            return scores, rows, np.ones(len(queries), dtype=np.bool_)
+        reach = proposed[:, -1].astype(np.float64) + self.rescorer.slack(queries)
+        n_certain = np.minimum((scores > reach[:, None]).sum(axis=1), self.limit)
+        n_found = n_certain
+        if self.items.are_documents:
+            found = first_of_each(self.items.of_chunk[rows]).cumsum(axis=1)
+            last = np.maximum(n_certain - 1, 0)
+            n_found = np.where(n_certain > 0, found[np.arange(len(found)), last], 0)
+        enough = min(self.depth, self.items.n_items)
+        return scores, rows, (n_certain >= self.limit) | (n_found >= enough)
+
+    def _rank_all_above(self, query: int) -> Ranked:
+        """Rank every chunk that may score as much as the last one within the limit."""
+        one = np.array([query])
+        scores, _, _ = self._candidates(one, _with_spare(self.limit))
+        bound = float(scores[0, self.limit - 1] - 2 * self.rescorer.slack(one)[0])
+        rows = self.index.above(self.rescorer.queries[query], bound)[None, :]
+        scores = self.rescorer.scores(one, rows)
+        return self._cut(one, *in_order(scores, rows, self.items.place_of_chunk))
+
+    def _cut(self, queries: Ints, scores: Floats, rows: Ints) -> Ranked:
+        """The first ``depth`` items of chunks in the one order."""
+        counts = (rows >= 0) & (np.arange(rows.shape[1]) < self.limit)
+        if self.items.are_documents:
+            counts &= first_of_each(self.items.of_chunk[rows])
+            scores = np.where(counts, scores, -np.inf)
+            scores, rows = in_order(scores, np.where(counts, rows, -1), self.items.of_chunk)
+            counts = rows >= 0
+        at, places = np.nonzero(counts[:, : self.depth])
+        return Ranked(queries[at], places + 1, rows[at, places], scores[at, places])
+
+
+def _with_spare(count: int) -> int:
+    return count + max(LEAST_SPARE, count // 8)
+
+
+def _blocks(queries: Ints, count: int) -> Iterator[Ints]:
+    size = max(1, min(QUERIES_AT_ONCE, PAIRS_AT_ONCE // count))
+    for start in range(0, len(queries), size):
+        yield queries[start : start + size]
+
+
+def _in_order_of_queries(parts: Sequence[Ranked]) -> Ranked:
+    """Join rankings that were settled in different rounds."""
+    queries = np.concatenate([part.queries for part in parts])
+    order = np.argsort(queries, kind="stable")
+    return Ranked(
+        queries[order],
+        np.concatenate([part.ranks for part in parts])[order],
+        np.concatenate([part.chunks for part in parts])[order],
+        np.concatenate([part.scores for part in parts])[order],
+    )

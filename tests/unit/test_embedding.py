@@ -1,0 +1,223 @@
+"""What is embedded, what is reused and what is refused, with an encoder of a few lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from schemas.errors import StageError
+from schemas.experiment import Embedding
+from tasks import encoding
+from tasks.embedding import EmbeddedTexts, embed_texts
+from tasks.encoding import embedding_space
+from tasks.models import ResolvedModel
+
+MODEL = ResolvedModel("fake", Path("/nowhere"), None, "d" * 64, None, 3)
+
+
+@dataclass
+class FakeEncoder:
+    """Counts letters; as a real model, its last bits depend on what else is in the batch."""
+
+    max_tokens: int | None = 3
+    batches: list[list[str]] = field(default_factory=list)
+
+    def count_tokens(self, texts: list[str], *, prompt: str) -> np.ndarray:
+        return np.array([len((prompt + text).split()) for text in texts])
+
+    def encode(self, texts: list[str], *, prompt: str) -> np.ndarray:
+        self.batches.append(texts)
+        rows = [[(prompt + text).count(letter) for letter in "abcdefgh"] for text in texts]
+        return (np.array(rows) * (1 + 2e-7 * len(texts))).astype(np.float32)
+
+    @property
+    def encoded(self) -> list[str]:
+        return [text for batch in self.batches for text in batch]
+
+
+def embed(
+    texts: list[str], items: Path, load: Callable[..., Any] | None = None, **changes: Any
+) -> tuple[EmbeddedTexts, FakeEncoder]:
+    encoder = FakeEncoder()
+    arguments: dict[str, Any] = {"prompt": "", "threads": None, "device": "cpu", **changes}
+    config = arguments.pop("config", Embedding(batch_size=2))
+    load = load or (lambda *_, **__: encoder)
+    return embed_texts(texts, MODEL, config, items=items, load=load, **arguments), encoder
+
+
+def test_vectors_come_in_the_order_of_the_texts(tmp_path: Path) -> None:
+    embedded, _ = embed(["a", "bb bb bb bb", "c c"], tmp_path)
+    expected = np.zeros((3, 8))
+    expected[0, 0], expected[1, 1], expected[2, 2] = 1, 8, 2
+    np.testing.assert_allclose(embedded.vectors, expected, rtol=1e-5)
+    assert embedded.vectors.dtype == np.float32
+    assert embedded.vectors.flags.c_contiguous
+
+
+def test_a_text_that_comes_twice_is_encoded_once(tmp_path: Path) -> None:
+    embedded, encoder = embed(["a", "b", "a", "a"], tmp_path)
+    assert sorted(encoder.encoded) == ["a", "b"]
+    assert np.array_equal(embedded.vectors[0], embedded.vectors[3])
+    assert embedded.figures["n_texts"] == 4
+    assert embedded.figures["n_unique"] == 2
+    assert embedded.figures["n_encoded"] == 2
+
+
+def test_a_rerun_gives_the_same_bytes_and_does_not_open_the_model(tmp_path: Path) -> None:
+    texts = [f"{'ab ' * i}c" for i in range(20)]
+    first, _ = embed(texts, tmp_path)
+
+    again, _ = embed(texts[::-1], tmp_path, load=lambda *_, **__: pytest.fail("it was opened"))
+
+    assert again.vectors[::-1].tobytes() == first.vectors.tobytes()
+    assert again.figures["n_encoded"] == 0
+    assert again.figures["n_reused"] == 20
+    assert again.figures["seconds_encode"] == 0
+
+
+def test_an_incremental_run_keeps_the_first_bytes_where_a_fresh_one_differs(
+    tmp_path: Path,
+) -> None:
+    # "a" alone makes a batch of one; with others around it its last bits would be different
+    alone, _ = embed(["a"], tmp_path / "incremental")
+    grown, encoder = embed(["a", "b", "c"], tmp_path / "incremental")
+    fresh, _ = embed(["a", "b", "c"], tmp_path / "fresh")
+
+    assert sorted(encoder.encoded) == ["b", "c"]
+    assert grown.vectors[0].tobytes() == alone.vectors[0].tobytes()
+    assert grown.vectors[0].tobytes() != fresh.vectors[0].tobytes()
+    np.testing.assert_allclose(grown.vectors, fresh.vectors, rtol=1e-6)
+
+
+def test_one_edited_text_is_the_only_one_encoded(tmp_path: Path) -> None:
+    texts = [f"a {i}" for i in range(50)]
+    embed(texts, tmp_path)
+    embedded, encoder = embed([*texts[:-1], "a edited"], tmp_path)
+    assert encoder.encoded == ["a edited"]
+    assert embedded.figures["n_reused"] == 49
+
+
+def test_what_is_longer_than_the_model_reads_is_counted_also_when_it_is_reused(
+    tmp_path: Path,
+) -> None:
+    texts = ["a b c", "a b c d", "a b c d", "e"]  # the model reads three tokens
+    first, _ = embed(texts, tmp_path)
+    again, _ = embed(texts, tmp_path)
+    assert first.figures["n_truncated"] == again.figures["n_truncated"] == 2
+
+
+def test_the_prompt_counts_against_the_limit(tmp_path: Path) -> None:
+    embedded, _ = embed(["a b c"], tmp_path, prompt="query: ")
+    assert embedded.figures["n_truncated"] == 1
+
+
+def test_a_model_without_a_limit_cuts_nothing(tmp_path: Path) -> None:
+    encoder = FakeEncoder(max_tokens=None)
+    embedded, _ = embed(["a " * 1_000], tmp_path, load=lambda *_, **__: encoder)
+    assert embedded.figures["n_truncated"] == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"prompt": "b "},
+        {"config": Embedding(batch_size=2, normalize=False)},
+        {"config": Embedding(batch_size=2, deterministic=True)},
+        {"device": "cuda:0"},
+    ],
+)
+def test_what_may_change_a_vector_is_not_answered_from_the_store(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    embed(["a"], tmp_path)
+    embedded, _ = embed(["a"], tmp_path, **change)
+    assert embedded.figures["n_encoded"] == 1
+
+
+@pytest.mark.parametrize("change", [{"config": Embedding(batch_size=7)}, {"threads": 2}])
+def test_batch_size_and_threads_do_not_ask_for_new_vectors(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    embed(["a"], tmp_path)
+    embedded, _ = embed(["a"], tmp_path, **change)
+    assert embedded.figures["n_encoded"] == 0
+
+
+def test_two_devices_of_a_kind_share_their_vectors() -> None:
+    first = embedding_space(MODEL, Embedding(), device="cuda:0")
+    assert embedding_space(MODEL, Embedding(), device="cuda:1") == first
+    assert embedding_space(MODEL, Embedding(), device="cpu") != first
+
+
+@pytest.mark.parametrize(("letter", "kind"), [(np.nan, "NaN or infinite"), (0.0, "zero")])
+def test_useless_vectors_are_refused_by_name_and_not_stored(
+    tmp_path: Path, letter: float, kind: str
+) -> None:
+    class Broken(FakeEncoder):
+        def encode(self, texts: list[str], *, prompt: str) -> np.ndarray:
+            vectors = super().encode(texts, prompt=prompt)
+            vectors[["d" in text for text in texts]] *= letter
+            return vectors
+
+    texts, names = ["a", "d", "b", "d d"], ["doc#0-1", "doc#1-2", "doc#2-3", "doc#3-6"]
+    with pytest.raises(StageError, match=rf"{kind} vectors of 2 of 4 .*doc#3-6, doc#1-2"):
+        embed(texts, tmp_path, load=lambda *_, **__: Broken(), names=names)
+
+    embedded, _ = embed(texts, tmp_path)
+    assert embedded.figures["n_encoded"] == 4
+
+
+def test_without_names_an_error_shows_the_texts(tmp_path: Path) -> None:
+    with pytest.raises(StageError, match="'no such letters: xyz'"):
+        embed(["no such letters: xyz"], tmp_path, load=lambda *_, **__: ZeroEncoder())
+
+
+class ZeroEncoder(FakeEncoder):
+    def encode(self, texts: list[str], *, prompt: str) -> np.ndarray:
+        return np.zeros((len(texts), 8), dtype=np.float32)
+
+
+def test_nothing_to_embed_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StageError, match="no texts"):
+        embed([], tmp_path)
+
+
+def test_the_longest_texts_are_encoded_first(tmp_path: Path) -> None:
+    _, encoder = embed(["a", "a a a", "a a", "a a a a"], tmp_path)
+    assert encoder.encoded == ["a a a a", "a a a", "a a", "a"]
+
+
+def test_a_run_that_dies_has_stored_what_it_encoded_until_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Dying(FakeEncoder):
+        def encode(self, texts: list[str], *, prompt: str) -> np.ndarray:
+            if len(self.batches) == 2:
+                raise KeyboardInterrupt
+            return super().encode(texts, prompt=prompt)
+
+    monkeypatch.setattr(encoding, "STORE_SECONDS", 0.0)
+    texts = [f"a {i}" for i in range(30)]
+    with pytest.raises(KeyboardInterrupt):
+        embed(texts, tmp_path, load=lambda *_, **__: Dying())
+
+    embedded, _ = embed(texts, tmp_path)
+    assert embedded.figures["n_reused"] == 16  # two blocks of 2 x 4 texts
+
+
+def test_progress_says_how_many_how_fast_and_how_long_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(0, 1_000, 5))
+    monkeypatch.setattr(encoding.time, "monotonic", lambda: float(next(clock)))
+    said: list[str] = []
+    embed([f"a {i}" for i in range(30)], tmp_path, say=said.append)
+    assert said
+    assert all("of 30 texts" in line and " a second, " in line for line in said)
+    assert said[0].startswith("embedded 8 of 30 texts, ")
+    assert all(line.endswith(" left") for line in said)
