@@ -68,7 +68,7 @@ def _headings(document: Document) -> Iterator[str]:
     else:
         found = [line.strip() for line in document.text.splitlines() if line.strip()][:1]
     if document.title is not None:
-        found.insert(0, document.title)
+        found.insert(0, _without_markup(document.title))
     usable = dict.fromkeys(" ".join(text.split()) for text in found if _is_usable(text))
     first, *others = usable or [""]
     if first:

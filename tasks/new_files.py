@@ -36,8 +36,10 @@ def write_new_files(folder: Path, texts: Mapping[str, str]) -> None:
                 _write_whole(Path(scratch) / name, text)
             _publish(Path(scratch), folder, texts)
     except OSError as error:
+        is_file = isinstance(error, FileExistsError | NotADirectoryError)
+        reason = "a file is in its place" if is_file else error.strerror
         raise StorageError(
-            f"{folder}: cannot be written ({error.strerror}); --into names another folder"
+            f"{folder}: cannot be written ({reason}); --into names another folder"
         ) from None
 
 

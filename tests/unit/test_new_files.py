@@ -58,5 +58,7 @@ def test_files_are_written_where_the_file_system_has_no_links(
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match="file: cannot be written"):
+    with pytest.raises(StorageError, match=r"file: cannot be written \(a file is in its place\)"):
         write_new_files(tmp_path / "file", {"a": "1"})
+    with pytest.raises(StorageError, match=r"deep: cannot be written \(a file is in its place\)"):
+        write_new_files(tmp_path / "file" / "deep", {"a": "1"})
