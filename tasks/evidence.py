@@ -113,7 +113,6 @@ def _find_spans(placed: pl.DataFrame, spans: pl.DataFrame, min_coverage: float) 
 
 def score_answers(
     placed: pl.DataFrame,
-    relevant: pl.DataFrame,
     texts: pl.DataFrame,
     measures: Sequence[Measure],
     *,
@@ -123,15 +122,14 @@ def score_answers(
 
     Args:
         placed: see ``place_chunks``.
-        relevant: columns query (index), item_id: the chunks that contain an answer.
-        texts: columns query (index), item_id, text and answers, of ``relevant`` chunks.
+        texts: columns query (index), item_id, text and answers of the chunks that contain one.
         measures: of the family ``evidence_recall``.
         n_queries: how many queries there are.
 
     Returns:
         (n_measures, n_queries) values.
     """
-    hits = placed.join(relevant, on=["query", "item_id"], how="semi", maintain_order="left")
+    hits = placed.join(texts, on=["query", "item_id"], how="semi", maintain_order="left")
     values = np.zeros((len(measures), n_queries))
     for row, measure in zip(values, measures, strict=True):
         cutoff = measure.cutoff or 0

@@ -8,12 +8,12 @@ import numpy as np
 import polars as pl
 
 from schemas.contracts import LabelMethod
-from schemas.errors import StageError
 from schemas.frames import QUERY_METRICS, RUN_METRICS
 from schemas.measures import Measure
 from tasks import evidence
-from tasks.graded import Floats, Items, Pool, Ranked, mean_of, pool_judgements
+from tasks.graded import Floats, mean_of
 from tasks.ranking import score
+from tasks.run_inputs import index_run
 
 
 def score_rankings(
@@ -53,91 +53,25 @@ def score_rankings(
     """
     for measure in measures:
         measure.check_fits(depth=depth, label_method=label_method)
-    ordered = truth.sort("query_id")
-    index = ordered.select("query_id").with_row_index("query").cast({"query": pl.Int64})
-    ranked = _index_queries(rankings, index).filter(pl.col("rank") <= depth).sort("query", "rank")
-    _check_ranks(ranked)
-    labelled = _index_queries(labels, index)
-    values = np.empty((len(measures), ordered.height))
+    inputs = index_run(
+        rankings,
+        labels,
+        truth,
+        chunks,
+        queries,
+        min_coverage=min_coverage if label_method == "span" else None,
+        level=level,
+        depth=depth,
+    )
+    values = np.empty((len(measures), inputs.n_queries))
     over_texts = np.array([m.family in evidence.FAMILIES for m in measures], dtype=np.bool_)
+    found, pool = inputs.match()
     over_items = [m for m in measures if m.family not in evidence.FAMILIES]
-    found, pool = _match(ranked, labelled, ordered, level)
     values[~over_texts] = score(found, pool, over_items, level=level)
     if over_texts.any():
-        values[over_texts] = _score_texts(
-            evidence.place_chunks(ranked, chunks),
-            labelled.filter(pl.col("gain") >= level),
-            chunks,
-            _index_queries(queries, index),
-            [m for m in measures if m.family in evidence.FAMILIES],
-            n_queries=ordered.height,
-            min_coverage=min_coverage if label_method == "span" else None,
-        )
-    return _tabulate(values, measures, ordered)
-
-
-def _index_queries(frame: pl.DataFrame, index: pl.DataFrame) -> pl.DataFrame:
-    return frame.join(index, on="query_id", how="inner", maintain_order="left")
-
-
-def _check_ranks(ranked: pl.DataFrame) -> None:
-    twice = ranked.filter(ranked.select("query", "item_id").is_duplicated())
-    if twice.height:
-        raise StageError(
-            f"the ranking of query {twice['query_id'][0]!r} holds {twice['item_id'][0]!r} twice; "
-            "an item has one rank"
-        )
-    expected = pl.int_range(1, pl.len() + 1).over("query")
-    gap = ranked.filter(pl.col("rank") != expected)
-    if gap.height:
-        raise StageError(
-            f"the ranking of query {gap['query_id'][0]!r} has rank {gap['rank'][0]} out of turn; "
-            "ranks run from 1 without a gap"
-        )
-
-
-def _match(
-    ranked: pl.DataFrame, labelled: pl.DataFrame, truth: pl.DataFrame, level: int
-) -> tuple[Ranked, Pool]:
-    """What was found and what could be, lost ground truth included."""
-    judged = labelled.filter(pl.col("kind") == "item", pl.col("gain") >= 0)
-    hits = ranked.select("query", "rank", "item_id").join(
-        judged.select("query", "item_id", "gain"), on=["query", "item_id"], maintain_order="left"
-    )
-    counts = np.bincount(ranked["query"].to_numpy(), minlength=truth.height)
-    items = Items(hits["query"].to_numpy(), hits["rank"].to_numpy(), hits["gain"].to_numpy())
-    known = labelled.filter(pl.col("kind").is_in(["item", "lost"]))
-    pool = pool_judgements(
-        known["query"].to_numpy(), known["gain"].to_numpy(), n_queries=truth.height, level=level
-    )
-    n_relevant = truth["n_relevant"].to_numpy()
-    return Ranked(items, counts), Pool(n_relevant, pool.n_nonrelevant, pool.ideal)
-
-
-def _score_texts(
-    placed: pl.DataFrame,
-    relevant: pl.DataFrame,
-    chunks: pl.DataFrame,
-    queries: pl.DataFrame,
-    measures: Sequence[Measure],
-    *,
-    n_queries: int,
-    min_coverage: float | None,
-) -> Floats:
-    if min_coverage is not None:
-        spans = relevant.filter(pl.col("kind") == "span")
-        return evidence.score_spans(
-            placed,
-            spans.select("query", "doc_id", "start", "end"),
-            measures,
-            n_queries=n_queries,
-            min_coverage=min_coverage,
-        )
-    items = relevant.filter(pl.col("kind") == "item").select("query", "item_id")
-    texts = items.join(chunks.select("text", item_id="chunk_id"), on="item_id").join(
-        queries.select("query", "answers"), on="query"
-    )
-    return evidence.score_answers(placed, items, texts, measures, n_queries=n_queries)
+        over_text = [m for m in measures if m.family in evidence.FAMILIES]
+        values[over_texts] = inputs.score_texts(over_text)
+    return _tabulate(values, measures, inputs.truth)
 
 
 def _tabulate(values: Floats, measures: Sequence[Measure], truth: pl.DataFrame) -> pl.DataFrame:
