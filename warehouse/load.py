@@ -75,8 +75,7 @@ def _load_into(warehouse: OpenWarehouse, home: Home, report: LoadReport) -> None
         for ready in _until_none_is_left(home.spool):
             _take(warehouse, ready, report)
         report.crashed = record_crashes(warehouse.connection, home.spool)
-        publish(warehouse, home)
-        report.is_published = True
+        report.is_published = publish(warehouse, home)
     except (duckdb.Error, OSError) as error:
         report.problem = (
             f"{home.path}: no space is left on its disk" if is_full(error) else str(error)

@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from schemas.errors import StorageError
+from warehouse.documenting import inherit_comments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -116,6 +117,7 @@ def apply_pending(
         try:
             connection.execute(_RECORD)
             connection.execute(migration.sql)
+            inherit_comments(connection)
             connection.execute(
                 "INSERT INTO migrations VALUES (?, ?, ?, now(), ?, version())",
                 [migration.version, migration.name, migration.checksum, rankhouse_version()],
