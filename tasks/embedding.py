@@ -144,7 +144,7 @@ def embed_texts(
         model: its files; see ``resolve_model``.
         config: the experiment's section.
         prompt: ``config.query_prompt`` or ``config.document_prompt``.
-        items: the folder of the item stores.
+        items: the folder of the item store of embeddings.
         threads: of torch; None: as many as it likes.
         device: as torch names it, such as ``cpu`` or ``cuda:0``.
         names: what an error calls each text, such as its chunk id.
@@ -165,7 +165,7 @@ def embed_texts(
         raise StageError("there is nothing to embed: no texts came in")
     keys = np.array([key_of(text, prompt=prompt) for text in texts], dtype=KEY)
     unique, first, places = np.unique(keys, return_index=True, return_inverse=True)
-    store = VectorStore(items / "embeddings", embedding_space(model, config, device=device))
+    store = VectorStore(items, embedding_space(model, config, device=device))
     stored = store.get_many(unique)
     new = np.flatnonzero(~stored.found)
     seconds = 0.0
