@@ -62,7 +62,15 @@ def print_rows(
     elif format == "csv":
         _print_csv(rows, columns)
     else:
-        click.echo(render_table([[row.get(name) for name in columns] for row in rows], columns))
+        from flows.tables import print_table
+
+        print_table(rows, columns)
+
+
+def print_json(value: object) -> None:
+    """Write one JSON value to stdout; floats are the shortest that read back the same."""
+    text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    click.echo("\n".join(_CONTROL.sub(_json_escape, line) for line in text.split("\n")))
 
 
 def show_value(value: object) -> str:
@@ -121,7 +129,7 @@ def _json_escape(match: re.Match[str]) -> str:
 def _print_csv(rows: Iterable[Mapping[str, object]], columns: Sequence[str]) -> None:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(columns)
+    writer.writerow([defuse_cell(name) for name in columns])
     is_watched = sys.stdout.isatty()  # a file gets the text as it is
     for row in rows:
         cells = [defuse_cell(row.get(name)) for name in columns]
