@@ -102,7 +102,7 @@ def _try_orders(
         .iter_rows()
     )
     rows: list[tuple[int, int, str]] = []
-    query_of = []
+    query_of: list[int] = []
     for query, first, last in crossing.select("query", "first", "last").iter_rows():
         items = rankings[query]
         above, tied = items[: first - 1], items[first - 1 : last]

@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 
 from schemas.errors import InputError
 from schemas.measures import Measure
-from tasks.finding import Found, Judgements, Retrieved, find_judged
-from tasks.graded import Floats, Ints, Items, Mask, Pool, Ranked, pool_judgements, positions
+from tasks.finding import Found, Retrieved, find_judged
+from tasks.graded import Floats, Ints, Items, Mask, Ranked, positions
 from tasks.ranking import score
 from tasks.trec_bytes import show_id
 from tasks.trec_files import TrecLines
-
-_ODD = np.int64(0x1E3779B97F4A7C15)  # spreads query numbers over 64 bits
+from tasks.trec_qrels import Qrels, hash_docs, place_queries, refuse_twice
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +31,6 @@ class TrecOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Qrels:
-    """Judgements, grouped by query; queries in bytewise order of their ids."""
-
-    lines: TrecLines
-    query_ids: list[bytes]
-    judged: Judgements
-    row: Ints  # line of ``lines`` of each judgement
-    gain: Ints  # grade of each judgement
-    pool: Pool
-
-
-@dataclass(frozen=True, slots=True)
 class RunScores:
     """The values of one run; arrays are by the queries of the qrels."""
 
@@ -51,24 +38,7 @@ class RunScores:
     is_missing: Mask  # (n_queries,) the run has no line for the query
     n_ignored: int  # queries of the run that are not in the qrels
     ranked: Ranked
-
-
-def prepare_qrels(lines: TrecLines, options: TrecOptions) -> Qrels:
-    """Group judgements by query.
-
-    Raises:
-        InputError: a document is judged twice for one query.
-    """
-    query_ids = sorted(lines.query_ids)
-    place = {query_id: index for index, query_id in enumerate(query_ids)}
-    place_of = np.array([place[query_id] for query_id in lines.query_ids])
-    query = place_of[lines.query]
-    row = np.argsort(query, kind="stable")
-    query, ids = query[row], _integers(lines.docs)[row]
-    _refuse_twice(lines, row[_equal_pairs(query, ids)], "judged")
-    gain = lines.numbers[row]
-    pool = pool_judgements(query, gain, n_queries=len(query_ids), level=options.level)
-    return Qrels(lines, query_ids, Judgements(query, ids), row, gain, pool)
+    line_at: Ints  # the line of each ranked item
 
 
 def score_run(
@@ -79,8 +49,7 @@ def score_run(
     Raises:
         InputError: a document stands twice in one ranking, or no query of the run is judged.
     """
-    place = {query_id: index for index, query_id in enumerate(qrels.query_ids)}
-    known = np.array([place.get(query_id, -1) for query_id in run.query_ids], dtype=np.int32)
+    known = place_queries(run, qrels)
     if (known < 0).all():
         raise InputError(
             f"none of its queries ({_some(run.query_ids)}) is in {qrels.lines.source} "
@@ -96,10 +65,11 @@ def score_run(
     found = find_judged(
         retrieved, qrels.judged, tie_key=lambda rows: _tie_key(run, lines(rows), options)
     )
-    _refuse_twice(run, lines(found.twice), "ranked")
+    refuse_twice(run, lines(found.twice), "ranked")
     counts = np.zeros(n_queries, dtype=np.int64)
     counts[retrieved.query] = retrieved.count
-    ranked = Ranked(_judged_items(run, lines(found.row), qrels, found), counts)
+    items, line_of_item = _judged_items(run, lines(found.row), qrels, found)
+    ranked = Ranked(items, counts)
     if options.judged_only:
         ranked = _without_unjudged(ranked, n_queries)
     return RunScores(
@@ -107,20 +77,17 @@ def score_run(
         is_missing=counts == 0,
         n_ignored=int((known < 0).sum()),
         ranked=ranked,
+        line_at=line_of_item,
     )
 
 
-def _integers(docs: pl.Series) -> Ints:
-    """Hashes of 63 bits; equal ids have equal hashes, and what matches is compared again."""
-    ids: Ints = (docs.hash().to_numpy() >> np.uint64(1)).view(np.int64)
-    return ids
-
-
-def _equal_pairs(query: Ints, ids: Ints) -> Ints:
-    """Where a query may have an id more than once: nothing that is equal is left out."""
-    mixed = ids ^ (query * _ODD)
-    ordered = np.sort(mixed)
-    return np.flatnonzero(np.isin(mixed, ordered[1:][ordered[1:] == ordered[:-1]]))
+def scores_of(run: TrecLines, options: TrecOptions) -> Floats:
+    """(n_lines,) scores as they are compared."""
+    scores: Floats = run.numbers
+    if options.score_dtype == "float32":
+        with np.errstate(over="ignore"):  # beyond float32 a score is infinite, as in trec_eval 9
+            scores = scores.astype(np.float32).astype(np.float64)
+    return scores
 
 
 def _retrieve(
@@ -131,10 +98,7 @@ def _retrieve(
     Returns:
         The rankings, and the line of each row; None: rows are the lines.
     """
-    ids, scores = _integers(run.docs), run.numbers
-    if options.score_dtype == "float32":
-        with np.errstate(over="ignore"):  # beyond float32 a score is infinite, as in trec_eval 9
-            scores = scores.astype(np.float32).astype(np.float64)
+    ids, scores = hash_docs(run.docs), scores_of(run, options)
     line_at = None
     is_judged = query >= 0
     is_asked = np.zeros(n_queries, dtype=np.bool_)
@@ -168,41 +132,21 @@ def _tie_key(run: TrecLines, lines: Ints, options: TrecOptions) -> Ints:
     return key
 
 
-def _judged_items(run: TrecLines, lines: Ints, qrels: Qrels, found: Found) -> Items:
-    """What was found, but for grades below 0 and for hashes that met by chance."""
+def _judged_items(run: TrecLines, line_at: Ints, qrels: Qrels, found: Found) -> tuple[Items, Ints]:
+    """What was found, but for grades below 0 and for hashes that met by chance; and its lines."""
     gain = qrels.gain[found.judgement]
-    docs = run.docs.gather(lines)
+    docs = run.docs.gather(line_at)
     is_same = docs == qrels.lines.docs.gather(qrels.row[found.judgement])
     is_kept = is_same.to_numpy() & (gain >= 0)
     query, rank = qrels.judged.query[found.judgement][is_kept], found.rank[is_kept]
     order = np.lexsort((rank, query))
-    return Items(query[order], rank[order], gain[is_kept][order])
+    return Items(query[order], rank[order], gain[is_kept][order]), line_at[is_kept][order]
 
 
 def _without_unjudged(ranked: Ranked, n_queries: int) -> Ranked:
     items = ranked.items
     renumbered = Items(items.query, positions(items.query, n_queries), items.gain)
     return Ranked(renumbered, np.bincount(items.query, minlength=n_queries))
-
-
-def _refuse_twice(lines: TrecLines, rows: Ints, done: str) -> None:
-    """Raise InputError when a document stands twice for a query among the rows."""
-    if not len(rows):
-        return
-    rows = np.sort(rows)
-    pairs = pl.DataFrame({"query": lines.query[rows], "doc": lines.docs.gather(rows)})
-    is_first = pairs.select(pl.struct("query", "doc").is_first_distinct()).to_series()
-    repeated = rows[~is_first.to_numpy()]
-    if not len(repeated):
-        return
-    row = int(repeated[0])
-    pair = (int(lines.query[row]), lines.docs[row])
-    first = next(int(at) for at in rows if (int(lines.query[at]), lines.docs[int(at)]) == pair)
-    lines.refuse(
-        row,
-        f"document {show_id(pair[1])!r} is {done} twice for query "
-        f"{show_id(lines.query_ids[pair[0]])!r}, first on line {lines.line_of(first)}",
-    )
 
 
 def _some(query_ids: list[bytes]) -> str:
