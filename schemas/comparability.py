@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.experiment import Experiment, digest_of
+from schemas.endpoints import Endpoint
+from schemas.experiment import Experiment, Summary, digest_of
 from schemas.measures import Measure
 
 SUMMARY_MEASURES = ("summary_score", "qa", "conciseness")
@@ -22,8 +23,8 @@ def comparability_key(
         experiment: the configuration of the run.
         benchmark_digest: of the benchmark's files as written.
         measure: its canonical name.
-        judge_version: for summary scores, what identifies the judge beside its name: prompts,
-            parameters, endpoint.
+        judge_version: for summary scores, what identifies the judge beside the configuration:
+            the digest of its prompts.
     """
     parsed = Measure.parse(measure)
     ingredients: dict[str, Any] = {
@@ -35,8 +36,10 @@ def comparability_key(
     if measure in SUMMARY_MEASURES:
         if experiment.summary is None:
             raise ValueError(f"{measure} needs a [summary] section")
-        ingredients["summary"] = experiment.summary.model_dump(mode="json", exclude={"generator"})
+        ingredients["judge"] = _judge(experiment.summary)
         ingredients["judge_version"] = judge_version
+        for name in ("contexts", "n_contexts", "coeff", "length_penalty"):
+            ingredients[name] = getattr(experiment.summary, name)
         return digest_of(ingredients)
     ingredients["labelling"] = experiment.labelling.model_dump(mode="json")
     counts_chunks = experiment.labelling.method != "document"
@@ -44,3 +47,10 @@ def comparability_key(
     if counts_chunks and not is_by_characters:
         ingredients["chunking"] = experiment.chunking.model_dump(mode="json")
     return digest_of(ingredients)
+
+
+def _judge(summary: Summary) -> Any:
+    """Endpoint, model and parameters, and the language of its prompts."""
+    if isinstance(summary.judge, Endpoint):
+        return summary.judge.identity | {"prompts": summary.prompts}
+    return summary.judge

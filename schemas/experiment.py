@@ -14,21 +14,26 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
+from schemas.endpoints import Budget, Endpoint, Price
 from schemas.errors import ConfigurationError
 from schemas.measures import Measure
+from schemas.sections import Section
 
 NAME_PATTERN = r"^[^\s/\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]{0,99}$"
 PLUGIN_PATTERN = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
 
 LabelMethod = Literal["answer_text", "span", "document"]
-
-
-class Section(BaseModel):
-    """A table of the experiment file: frozen, and unknown keys are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Corpus(Section):
@@ -107,35 +112,88 @@ class Labelling(Section):
     level: Annotated[int, Field(ge=1)] = 1
 
 
+def _form_of(value: Any) -> str:
+    return "endpoint" if isinstance(value, dict | Endpoint) else "name"
+
+
 class Summary(Section):
     """How the summary of a query is made and scored; section absent: not at all."""
 
-    generator: Annotated[str, Field(min_length=1)] = "extractive"
-    judge: Annotated[str, Field(min_length=1)] = "lexical"
+    generator: (
+        Annotated[Literal["extractive"], Tag("name")] | Annotated[Endpoint, Tag("endpoint")]
+    ) = Field(default="extractive", discriminator=Discriminator(_form_of))
+    judge: Annotated[Literal["lexical"], Tag("name")] | Annotated[Endpoint, Tag("endpoint")] = (
+        Field(default="lexical", discriminator=Discriminator(_form_of))
+    )
     contexts: Literal["reference", "retrieved"] | None = None
     n_contexts: Annotated[int, Field(ge=1)] = 5
     max_characters: Annotated[int, Field(ge=1)] = 600
+    max_context_tokens: Annotated[int, Field(ge=16)] = 6000  # of an LLM generator's contexts
     coeff: Annotated[float, Field(ge=0, le=1)] = 0.5
     length_penalty: bool = True
+    prompts: Literal["en", "fr", "zh"] = "en"
+    repeats: Annotated[int, Field(ge=1, le=100)] = 1
+    # What it may cost; none of these decides a score.
+    prices: tuple[Price, ...] = ()
+    budget: Budget | None = None
+    deadline: Annotated[float, Field(gt=0)] = 3600.0  # seconds a stage
 
     @property
     def is_deterministic(self) -> bool:
         """Whether a failure would only happen again: then a stage that holds one is reused."""
         return self.generator == "extractive" and self.judge == "lexical"
 
-    @field_validator("generator")
-    @classmethod
-    def _known_generator(cls, value: str) -> str:
-        if value != "extractive":
-            raise ValueError(f"generator is {value!r}; this version knows 'extractive'")
-        return value
+    @property
+    def generator_name(self) -> str:
+        """What stands in rows and on screens."""
+        return self.generator if isinstance(self.generator, str) else self.generator.model
 
-    @field_validator("judge")
+    @property
+    def judge_name(self) -> str:
+        """What stands in rows and on screens."""
+        return self.judge if isinstance(self.judge, str) else self.judge.model
+
+    @property
+    def endpoints(self) -> dict[str, Endpoint]:
+        """The endpoints by the key of the section that names them."""
+        named = {"generator": self.generator, "judge": self.judge}
+        return {key: value for key, value in named.items() if isinstance(value, Endpoint)}
+
+    @field_validator("generator", "judge", mode="before")
     @classmethod
-    def _known_judge(cls, value: str) -> str:
-        if value != "lexical":
-            raise ValueError(f"judge is {value!r}; this version knows 'lexical'")
-        return value
+    def _name_or_table(cls, value: Any, info: ValidationInfo) -> Any:
+        known = {"generator": "extractive", "judge": "lexical"}[str(info.field_name)]
+        if value == known or _form_of(value) == "endpoint":
+            return value
+        raise ValueError(
+            f"{info.field_name} is {value!r}: expected {known!r}, or a table that describes an "
+            f'LLM: [summary.{info.field_name}] with model = "…", and base_url = "…" unless it '
+            "is OpenAI's"
+        )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Summary:
+        if self.repeats > 1 and self.judge == "lexical":
+            raise ValueError(
+                f"repeats is {self.repeats}, but the lexical judge gives the same answers each "
+                "time; name an LLM as the judge, or leave repeats out"
+            )
+        currencies = sorted({price.currency for price in self.prices})
+        if len(currencies) > 1:
+            raise ValueError(f"prices are in {', '.join(currencies)}; give all in one currency")
+        dated = [(price.model, price.since) for price in self.prices]
+        twice = sorted({model for model, since in dated if dated.count((model, since)) > 1})
+        if twice:
+            raise ValueError(f"prices: {twice[0]} has two prices since the same day")
+        if self.budget is not None and self.budget.money is not None:
+            priced = {price.model for price in self.prices}
+            for key, endpoint in self.endpoints.items():
+                if endpoint.model not in priced:
+                    raise ValueError(
+                        f"budget.money cannot be kept: the price of {endpoint.model} "
+                        f"(summary.{key}) is not in summary.prices"
+                    )
+        return self
 
 
 class Execution(Section):
@@ -282,7 +340,12 @@ def _with_absolute_paths(experiment: Experiment, folder: Path) -> Experiment:
 
 
 def _explain(fault: Any) -> str:
-    location = [str(part) for part in fault["loc"]]
+    # The tags of ``_form_of`` are no keys of the file.
+    location = [
+        str(part)
+        for part, before in zip(fault["loc"], (None, *fault["loc"]), strict=False)
+        if not (before in ("generator", "judge") and part in ("name", "endpoint"))
+    ]
     key = ".".join(location)
     if fault["type"] == "extra_forbidden":
         known = _known_keys(location[:-1])
@@ -304,7 +367,8 @@ def _section_model(location: list[str]) -> type[BaseModel]:
         if field is None:
             break
         candidates = [field.annotation, *getattr(field.annotation, "__args__", ())]
-        for candidate in candidates:
+        for annotated in candidates:
+            candidate = getattr(annotated, "__origin__", annotated)
             if isinstance(candidate, type) and issubclass(candidate, BaseModel):
                 model = candidate
     return model
