@@ -59,7 +59,7 @@ def command(folder: Path, questions: Path | None, into: Path, format: str) -> No
         into, {scaffolding.BENCHMARK_FILE: benchmark, scaffolding.EXPERIMENT_FILE: experiment}
     )
 
-    kind = "example queries from headings" if questions is None else "queries with answers"
+    kind = "example queries" if questions is None else "queries with answers"
     rows = [
         {"file": str(paths[1]), "holds": f"an experiment over {len(documents)} documents"},
         {"file": str(paths[0]), "holds": f"{len(queries)} {kind}"},
