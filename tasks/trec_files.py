@@ -68,11 +68,7 @@ def read_run(source: str) -> TrecLines:
         InputError: the file is missing, empty or damaged, a line has another number of fields,
             or a score is no number; with the line.
     """
-    lines = _read(source, "run")
-    is_nan = np.isnan(lines.numbers)
-    if is_nan.any():
-        lines.refuse(int(np.argmax(is_nan)), "the score is NaN, which has no place in an order")
-    return lines
+    return parse_trec(load_bytes(source), "run", source=name_of(source))
 
 
 def read_qrels(source: str) -> TrecLines:
@@ -84,26 +80,34 @@ def read_qrels(source: str) -> TrecLines:
     Raises:
         InputError: as ``read_run``; a grade is a whole number.
     """
-    return _read(source, "qrels")
+    return parse_trec(load_bytes(source), "qrels", source=name_of(source))
 
 
-def _read(source: str, kind: Kind) -> TrecLines:
-    data = load_bytes(source)
+def parse_trec(data: Buffer, kind: Kind, *, source: str) -> TrecLines:
+    """Parse the bytes of a file; ``source`` names it in errors.
+
+    Raises:
+        InputError: see ``read_run``.
+    """
     if not data[:4096].strip() and not any(line.strip() for _, line in lines_of(data)):
         columns = " ".join(_COLUMNS[kind]).replace("number", _NUMBERS[kind][0])
-        raise InputError(f"the file is empty; expected lines of: {columns}", path=name_of(source))
+        raise InputError(f"the file is empty; expected lines of: {columns}", path=source)
     table = _parse(tidy_blanks(data), kind)
     if table is None:
         table = _read_lines(source, data, kind)
     query = table["query"].unify_dictionaries().combine_chunks()
-    return TrecLines(
-        source=name_of(source),
+    lines = TrecLines(
+        source=source,
         query_ids=query.dictionary.to_pylist(),
         query=query.indices.to_numpy(),
         docs=pl.Series(_Stream(table["doc"])),
         numbers=table["number"].to_numpy(),
         data=data,
     )
+    is_nan = np.isnan(lines.numbers) if kind == "run" else np.False_
+    if is_nan.any():
+        lines.refuse(int(np.argmax(is_nan)), "the score is NaN, which has no place in an order")
+    return lines
 
 
 class _Stream:
@@ -165,7 +169,7 @@ def _read_lines(source: str, data: Buffer, kind: Kind) -> pa.Table:
             raise InputError(
                 f"the line has {len(fields)} field{'s'[: len(fields) > 1]}, "
                 f"but a {kind} line has {len(columns)}: {names}{hint}",
-                path=name_of(source),
+                path=source,
                 line=line_number,
             )
         if not fields:
@@ -175,7 +179,7 @@ def _read_lines(source: str, data: Buffer, kind: Kind) -> pa.Table:
         if value is None or (kind == "qrels" and not -(2**63) <= value < 2**63):
             raise InputError(
                 f"the {what} is {show_id(text)!r}; expected {expected}",
-                path=name_of(source),
+                path=source,
                 line=line_number,
             )
         rows.append((fields[0], fields[2], value))
