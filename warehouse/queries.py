@@ -5,7 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 
-LATEST_RUNS = """\
+
+@dataclass(frozen=True, slots=True)
+class NamedQuery:
+    """SQL with named places for values, in braces."""
+
+    name: str
+    columns: tuple[str, ...]
+    sql: str
+
+    def render(self, **values: object) -> str:
+        """The SQL with literals in place of names, as it is run and shown."""
+        return self.sql.format(**{name: literal(value) for name, value in values.items()})
+
+
+RUNS = NamedQuery(
+    "runs",
+    (
+        "run_id",
+        "experiment",
+        "logical_date",
+        "attempt",
+        "status",
+        "started_at",
+        "seconds",
+        "measures",
+        "tags",
+    ),
+    """\
 SELECT run.run_id, run.experiment, run.logical_date, run.attempt, run.status, run.started_at,
     run.seconds,
     (
@@ -14,7 +41,11 @@ SELECT run.run_id, run.experiment, run.logical_date, run.attempt, run.status, ru
         FROM newest_run_metrics AS metric
         WHERE metric.run_id = run.run_id
             AND list_position(run.names, metric.measure) <= {n_measures}
-    ) AS measures
+    ) AS measures,
+    (
+        SELECT string_agg(tagged.tag, ', ' ORDER BY tagged.tag)
+        FROM run_tags AS tagged WHERE tagged.run_id = run.run_id
+    ) AS tags
 FROM (
     SELECT run_id, experiment, logical_date, attempt, status, started_at, seconds,
         from_json(config -> '$.measures', '["VARCHAR"]') AS names
@@ -24,24 +55,116 @@ FROM (
     FROM events
     WHERE kind = 'crashed' AND run_id NOT IN (SELECT run_id FROM runs)
 ) AS run
-WHERE {experiment} IS NULL OR run.experiment = {experiment}
+WHERE ({experiment} IS NULL OR run.experiment = {experiment})
+    AND ({tag} IS NULL OR EXISTS (
+        SELECT 1 FROM run_tags WHERE run_tags.run_id = run.run_id AND run_tags.tag = {tag}
+    ))
 ORDER BY run.run_id DESC
-LIMIT {limit}"""
+LIMIT {limit}""",
+)
 
+HISTORY = NamedQuery(
+    "history",
+    (
+        "experiment",
+        "logical_date",
+        "mean",
+        "change",
+        "is_comparable",
+        "n_scored",
+        "n_queries",
+        "n_lost",
+        "n_failed",
+        "status",
+        "run_id",
+    ),
+    """\
+SELECT experiment, logical_date, mean, change, is_comparable, n_scored, n_queries, n_lost,
+    n_failed, status, run_id
+FROM metric_history
+WHERE measure = {measure}
+    AND ({experiment} IS NULL OR experiment = {experiment})
+    AND ({since} IS NULL OR logical_date >= {since})
+QUALIFY row_number() OVER (PARTITION BY experiment ORDER BY logical_date DESC) <= {limit}
+ORDER BY experiment, logical_date""",
+)
 
-@dataclass(frozen=True, slots=True)
-class NamedQuery:
-    """SQL with named places for values."""
+LEADERBOARD = NamedQuery(
+    "leaderboard",
+    (
+        "comparable",
+        "place",
+        "experiment",
+        "mean",
+        "low",
+        "high",
+        "n_scored",
+        "n_queries",
+        "n_lost",
+        "n_failed",
+        "run_id",
+    ),
+    """\
+SELECT chr(64 + dense_rank() OVER (ORDER BY comparability_key)::INTEGER) AS comparable, place,
+    experiment, mean, low, high, n_scored, n_queries, n_lost, n_failed, run_id
+FROM leaderboard
+WHERE measure = {measure}
+    AND logical_date = coalesce({night}, (SELECT max(logical_date) FROM latest_runs))
+ORDER BY comparable, place, experiment""",
+)
 
-    name: str
-    sql: str
+WORST = NamedQuery(
+    "worst",
+    ("query_id", "value", "baseline_value", "delta", "text", "tags"),
+    """\
+SELECT change.query_id, change.value, change.baseline_value, change.delta,
+    query.text, array_to_string(query.tags, ', ') AS tags
+FROM query_deltas AS change
+JOIN runs AS run ON run.run_id = change.run_id
+LEFT JOIN queries AS query
+    ON query.benchmark_digest = run.benchmark_digest AND query.query_id = change.query_id
+WHERE change.run_id = {run} AND change.baseline_run_id = {baseline}
+    AND change.measure = {measure} AND change.delta < 0
+ORDER BY change.delta, change.query_id
+LIMIT {limit}""",
+)
 
-    def render(self, **values: object) -> str:
-        """The SQL with literals in place of names, as it is run and shown."""
-        return self.sql.format(**{name: literal(value) for name, value in values.items()})
+COMPARABLE = NamedQuery(
+    "comparable",
+    ("is_comparable", "n_both", "n_worse", "n_better", "mean_delta"),
+    """\
+SELECT any_value(ours.comparability_key = theirs.comparability_key) AS is_comparable,
+    count(change.delta) AS n_both,
+    count(*) FILTER (WHERE change.delta < 0) AS n_worse,
+    count(*) FILTER (WHERE change.delta > 0) AS n_better,
+    avg(change.delta) AS mean_delta
+FROM newest_run_metrics AS ours
+JOIN newest_run_metrics AS theirs ON theirs.measure = ours.measure
+LEFT JOIN query_deltas AS change
+    ON change.run_id = ours.run_id AND change.baseline_run_id = theirs.run_id
+    AND change.measure = ours.measure
+WHERE ours.run_id = {run} AND theirs.run_id = {baseline} AND ours.measure = {measure}""",
+)
 
+KNOWN_MEASURES = NamedQuery(
+    "known measures",
+    ("measure",),
+    """\
+SELECT DISTINCT measure FROM run_metrics
+WHERE {run} IS NULL OR run_id = {run}
+ORDER BY measure""",
+)
 
-RUNS = NamedQuery("runs", LATEST_RUNS)
+FIRST_MEASURE = NamedQuery(
+    "first measure",
+    ("measure",),
+    """\
+SELECT config ->> '$.measures[0]' AS measure
+FROM runs
+WHERE status <> 'failed' AND ({run} IS NULL OR run_id = {run})
+ORDER BY run_id DESC
+LIMIT 1""",
+)
 
 
 def literal(value: object) -> str:

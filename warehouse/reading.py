@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from schemas.errors import StorageError, UsageError
 from schemas.home import Home
-from warehouse.connect import WarehouseLockedError, check_path, explain
+from warehouse.connect import WarehouseLockedError, check_length, check_path, explain
+from warehouse.texts import chunk_folders, escape
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -29,7 +30,6 @@ def open_published(home: Home) -> DuckDBPyConnection:
     settings: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
-        "enable_external_access": "false",
         "python_enable_replacements": "false",
     }
     try:
@@ -42,9 +42,28 @@ def open_published(home: Home) -> DuckDBPyConnection:
                 "writing; close it, and open it read-only (duckdb -readonly) next time"
             ) from None
         raise explained from None
-    connection.execute("SET TimeZone = 'UTC'")
-    connection.execute("SET lock_configuration = true")
+    try:
+        _lock_down(connection, home)
+    except duckdb.Error as error:
+        connection.close()
+        raise explain(home.published, error) from None
+    except BaseException:
+        connection.close()
+        raise
     return connection
+
+
+def _lock_down(connection: DuckDBPyConnection, home: Home) -> None:
+    """No file but the chunks of the artifact stores, and no setting can be changed any more."""
+    check_length(connection, home.published)
+    folders = chunk_folders(home, connection)
+    allowed = [f"{path}/" for folder in folders for path in {str(folder), escape(folder)}]
+    connection.execute("SET TimeZone = 'UTC'")
+    if allowed:
+        listed = ", ".join("'" + path.replace("'", "''") + "'" for path in allowed)
+        connection.execute(f"SET allowed_directories = [{listed}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
 
 
 def ask(connection: DuckDBPyConnection, sql: str) -> tuple[list[str], Iterator[tuple[object, ...]]]:
@@ -59,16 +78,21 @@ def ask(connection: DuckDBPyConnection, sql: str) -> tuple[list[str], Iterator[t
     """
     import duckdb
 
-    _check_statement(connection, sql)
+    check_statement(connection, sql)
     try:
         result = connection.execute(sql)
     except duckdb.Error as error:
-        raise UsageError(str(error).strip()) from None
+        raise _explain(error) from None
     names = _distinct([str(column[0]) for column in result.description or []])
     return names, _rows(result)
 
 
-def _check_statement(connection: DuckDBPyConnection, sql: str) -> None:
+def check_statement(connection: DuckDBPyConnection, sql: str) -> None:
+    """Refuse what is not exactly one statement that reads.
+
+    Raises:
+        UsageError: several, none, one that does more, or one that cannot be parsed.
+    """
     import duckdb
 
     try:
@@ -92,10 +116,19 @@ def _rows(result: DuckDBPyConnection) -> Iterator[tuple[object, ...]]:
         try:
             rows = result.fetchmany(BATCH)
         except duckdb.Error as error:  # a division or cast that fails half way
-            raise UsageError(str(error).strip()) from None
+            raise _explain(error) from None
         if not rows:
             return
         yield from rows
+
+
+def _explain(error: Exception) -> UsageError | StorageError:
+    import duckdb
+
+    text = str(error).strip()
+    if isinstance(error, duckdb.IOException | duckdb.InternalException | duckdb.FatalException):
+        return StorageError(f"the published copy, or a file that it names, cannot be read: {text}")
+    return UsageError(text)
 
 
 def _distinct(names: list[str]) -> list[str]:

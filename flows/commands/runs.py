@@ -1,67 +1,141 @@
-"""``rankhouse runs``: the latest runs with their first measures."""
+"""``rankhouse runs``: the latest runs with their first measures; notes and tags."""
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import TYPE_CHECKING
+
 import click
 
+from flows.asking import answer, check_experiment, short_id, show_sql_option
 from flows.printing import format_option, print_rows, say
-from schemas.home import find_home
+from schemas.home import Home, find_home
 
-COLUMNS = (
-    "run_id",
-    "experiment",
-    "logical_date",
-    "attempt",
-    "status",
-    "started_at",
-    "seconds",
-    "measures",
-)
+if TYPE_CHECKING:
+    from warehouse.rows import EventRow
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option("--experiment", help="Only runs of this experiment.")
+@click.option("--tag", help="Only runs that carry this tag.")
 @click.option(
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many runs."
 )
-@click.option("--show-sql", is_flag=True, help="Print the SQL instead of running it.")
+@show_sql_option
 @format_option
-def command(experiment: str | None, limit: int, show_sql: bool, format: str) -> None:
+@click.pass_context
+def command(
+    ctx: click.Context,
+    experiment: str | None,
+    tag: str | None,
+    limit: int,
+    show_sql: bool,
+    format: str,
+) -> None:
     """List the latest runs, newest first, with their first three measures.
 
     Example: rankhouse runs --experiment handbook --limit 5
     """
     from warehouse.queries import RUNS
-    from warehouse.reading import ask, open_published
+    from warehouse.reading import open_published
 
-    sql = RUNS.render(experiment=experiment, limit=limit, n_measures=3)
+    if ctx.invoked_subcommand is not None:
+        return
+    sql = RUNS.render(experiment=experiment, tag=tag, limit=limit, n_measures=3)
     if show_sql:
         click.echo(sql)
         return
     home = find_home()
     with open_published(home) as connection:
-        _, rows = ask(connection, sql)
-        print_rows(
-            [
-                {**dict(zip(COLUMNS, row, strict=True)), "started_at": _short(row[5])}
-                for row in rows
-            ],
-            COLUMNS,
-            format=format,
-        )
-    _say_what_waits(home.spool)
+        check_experiment(connection, experiment)
+        rows = answer(connection, RUNS, sql)
+    for row in rows:
+        if format == "table":
+            row["run_id"] = short_id(row["run_id"])
+            row["seconds"] = None if row["seconds"] is None else round(row["seconds"])
+        row["started_at"] = _short(row["started_at"])
+    print_rows(rows, RUNS.columns, format=format)
+    _say_what_waits(home)
+
+
+@command.command()
+@click.argument("run", metavar="RUN")
+@click.argument("text", metavar="TEXT")
+def note(run: str, text: str) -> None:
+    """Write a note about RUN, kept with your name and the time.
+
+    Example: rankhouse runs note latest "new corpus export from tonight on"
+    """
+    _put(run, "note", text)
+
+
+@command.command()
+@click.argument("run", metavar="RUN")
+@click.argument("name", metavar="TAG")
+def tag(run: str, name: str) -> None:
+    """Tag RUN, so that runs --tag TAG lists it.
+
+    Example: rankhouse runs tag latest release-4
+    """
+    _put(run, "tag", name)
+
+
+@command.command()
+@click.argument("run", metavar="RUN")
+@click.argument("name", metavar="TAG")
+def untag(run: str, name: str) -> None:
+    """Take TAG from RUN.
+
+    Example: rankhouse runs untag latest release-4
+    """
+    _put(run, "untag", name)
+
+
+def _put(run: str, kind: str, text: str) -> None:
+    from warehouse.finding import resolve_run
+    from warehouse.load import load_parts
+    from warehouse.reading import open_published
+    from warehouse.rows import events_frame
+    from warehouse.spool import Spool
+
+    home = find_home()
+    with open_published(home) as connection:
+        run_id = resolve_run(connection, run)
+    Spool(home).put_events(events_frame([_event(run_id, kind, text)]))
+    report = load_parts(home)
+    if report.is_locked or report.problem:
+        say("spooled: the warehouse is in use; the next load takes it")
+    say(f"{kind} {run_id}: {text}")
+
+
+def _event(run_id: str, kind: str, text: str) -> EventRow:
+    import getpass
+    import socket
+
+    from schemas.errors import UsageError
+    from warehouse.rows import EventRow
+
+    if not text.strip():
+        raise UsageError(f"the {kind} is empty")
+    try:
+        author = getpass.getuser()
+    except (KeyError, OSError):  # a container without a name for its user
+        author = "unknown"
+    return EventRow(
+        run_id=run_id,
+        kind=kind,
+        message=text.strip(),
+        author=author,
+        host=socket.gethostname(),
+    )
 
 
 def _short(moment: object) -> str | None:
     """A time to the second; UTC as everywhere."""
-    from datetime import datetime
-
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ") if isinstance(moment, datetime) else None
 
 
-def _say_what_waits(spool: object) -> None:
-    from pathlib import Path
-
-    n_ready = len(list(Path(str(spool)).glob("*/ready")))
+def _say_what_waits(home: Home) -> None:
+    n_ready = len(list(home.spool.glob("*/ready")))
     if n_ready:
         say(f"{n_ready} more in the spool; take them in with: rankhouse warehouse load")

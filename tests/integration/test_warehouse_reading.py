@@ -229,7 +229,9 @@ def test_runs_are_listed_newest_first_with_their_first_measures(
         rankhouse("runs", "--experiment", "handbook", "--limit", "1", "--format", "json")[1]
     )
     assert row["run_id"] == IDS[3]
-    assert json.loads(rankhouse("runs", "--experiment", "it's", "--format", "json")[1]) == []
+    code, _, err = rankhouse("runs", "--experiment", "it's a hand book")
+    assert code == 2
+    assert "did you mean 'handbook'?" in err
 
 
 def test_the_sql_that_is_shown_gives_what_is_listed(home: Home, rankhouse: Rankhouse) -> None:

@@ -1,0 +1,68 @@
+"""``rankhouse history``: one measure, night by night."""
+
+from __future__ import annotations
+
+from datetime import date
+from itertools import groupby
+from typing import Any
+
+import click
+
+from flows.asking import Night, answer, check_experiment, choose_measure, show_sql_option
+from flows.printing import clean, format_option, print_rows
+from schemas.home import find_home
+
+
+@click.command()
+@click.argument("measure", required=False)
+@click.option("--experiment", help="Only this experiment.")
+@click.option("--since", type=Night(), help="Only nights from this date on.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=30, show_default=True, help="Nights shown."
+)
+@show_sql_option
+@format_option
+def command(
+    measure: str | None,
+    experiment: str | None,
+    since: date | None,
+    limit: int,
+    show_sql: bool,
+    format: str,
+) -> None:
+    """Show how MEASURE went, night by night, with a line of blocks an experiment.
+
+    A bar in the line, and an empty change, mean that the night before cannot be compared. Without
+    MEASURE: the first one of the newest run.
+
+    Example: rankhouse history ndcg@10 --since 2026-11-01
+    """
+    from warehouse.queries import HISTORY
+    from warehouse.reading import open_published
+
+    with open_published(find_home()) as connection:
+        name = choose_measure(connection, measure, run=None)
+        sql = HISTORY.render(measure=name, experiment=experiment, since=since, limit=limit)
+        if show_sql:
+            click.echo(sql)
+            return
+        check_experiment(connection, experiment)
+        rows = answer(connection, HISTORY, sql)
+    if format == "table":
+        for line in _lines(name, rows):
+            click.echo(line)
+    print_rows(rows, HISTORY.columns, format=format)
+
+
+def _lines(measure: str, rows: list[dict[str, Any]]) -> list[str]:
+    from warehouse.sparkline import sparkline
+
+    lines = []
+    for experiment, nights in groupby(rows, key=lambda row: row["experiment"]):
+        group = list(nights)
+        means = [row["mean"] for row in group]
+        blocks = sparkline(means, [not row["is_comparable"] for row in group])
+        known = [mean for mean in means if mean is not None]
+        ends = f"{known[0]:.4f} → {known[-1]:.4f}" if known else "nothing scored"
+        lines.append(f"{clean(str(experiment))}  {measure}  {blocks}  {ends}")
+    return [*lines, ""] if lines else []

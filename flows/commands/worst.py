@@ -1,0 +1,61 @@
+"""``rankhouse worst``: the queries that lost most between two runs."""
+
+from __future__ import annotations
+
+import click
+
+from flows.asking import answer, choose_measure, show_sql_option
+from flows.printing import format_option, print_rows, say
+from schemas.home import find_home
+
+NOT_COMPARABLE = 12  # exit code
+
+
+@click.command()
+@click.argument("run", metavar="RUN")
+@click.argument("baseline", metavar="BASELINE")
+@click.option("--measure", help="Which measure; by default the run's first.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Queries shown."
+)
+@show_sql_option
+@format_option
+def command(
+    run: str, baseline: str, measure: str | None, limit: int, show_sql: bool, format: str
+) -> int:
+    """List the queries of RUN that lost most against BASELINE, with their texts.
+
+    RUN and BASELINE are ids, their beginnings, latest, or latest~1: the run before it of the same
+    experiment. Exit code 12: the two cannot be compared on this measure.
+
+    Example: rankhouse worst latest latest~1 --measure ndcg@10
+    """
+    from warehouse.finding import resolve_run
+    from warehouse.queries import COMPARABLE, WORST
+    from warehouse.reading import open_published
+
+    with open_published(find_home()) as connection:
+        ours, theirs = resolve_run(connection, run), resolve_run(connection, baseline)
+        name = choose_measure(connection, measure, run=ours)
+        sql = WORST.render(run=ours, baseline=theirs, measure=name, limit=limit)
+        if show_sql:
+            click.echo(sql)
+            return 0
+        rows = answer(connection, WORST, sql)
+        about = COMPARABLE.render(run=ours, baseline=theirs, measure=name)
+        (sides,) = answer(connection, COMPARABLE, about)
+    print_rows(rows, WORST.columns, format=format)
+    if ours == theirs:
+        say(f"{ours}: a run is compared with itself")
+        return NOT_COMPARABLE
+    if not sides["is_comparable"]:
+        say(
+            f"{name} of {ours} and {theirs} cannot be compared: benchmark, split, labels, "
+            "contract or, for chunk labels, the chunking differ (comparability_key)"
+        )
+        return NOT_COMPARABLE
+    say(
+        f"{name}: {sides['n_worse']} worse, {sides['n_better']} better of {sides['n_both']} "
+        f"queries; mean {sides['mean_delta'] or 0:+.4f}"
+    )
+    return 0
