@@ -85,7 +85,7 @@ def sample_run(
         StageRow(run_id=run_id, position=1, stage="load", cached=False, seconds=0.5),
         StageRow(run_id=run_id, position=2, stage="chunk", cached=True, figures={"n_chunks": 67}),
     ]
-    keys = {measure: digest(f"key {measure}")[:32] for measure in measures}
+    keys = {measure: digest(f"key {measure} {n_queries}")[:32] for measure in measures}
     return {
         "runs": runs_frame(RunRow(**{**fields, **changes})),
         "stages": stages_frame(stages),
