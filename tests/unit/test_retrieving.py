@@ -221,16 +221,18 @@ def test_a_score_is_within_a_few_units_of_the_last_place_of_the_exact_one(metric
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("n_queries", [1, 40])  # FAISS has another code path from 20 on
+@pytest.mark.parametrize(("dim", "mean"), [(100, 0.0), (4_000, 1.0)])
 def test_faiss_is_never_further_off_than_the_slack(
-    tmp_path: Path, metric: str, n_queries: int
+    tmp_path: Path, metric: str, n_queries: int, dim: int, mean: float
 ) -> None:
     rng = np.random.default_rng(5)
-    vectors = (rng.standard_normal((3_000, 100)) * rng.lognormal(size=(3_000, 1))).astype("f4")
-    queries = rng.standard_normal((n_queries, 100)).astype(np.float32)
+    vectors = rng.normal(mean, 1, (400, dim)) * rng.lognormal(size=(400, 1))
+    vectors = vectors.astype(np.float32)
+    queries = rng.normal(mean, 1, (n_queries, dim)).astype(np.float32)
     vectors[:n_queries] = queries  # where |q|² + |c|² - 2 q·c cancels
     write_index(vectors, Index(metric=metric), tmp_path / "index.faiss")
     opened = open_index(tmp_path / "index.faiss", Index(metric=metric), threads=1)
-    scores, rows = opened.nearest(queries, 3_000)
+    scores, rows = opened.nearest(queries, 400)
     rescorer = Rescorer(metric, queries, vectors)
     positions = np.arange(n_queries)
     off = np.abs(scores.astype(np.float64) - rescorer.scores(positions, rows)).max(axis=1)
@@ -284,6 +286,18 @@ def test_collapsing_looks_at_no_more_than_max_chunks_and_lists_what_ends_short(
     found = documents(tmp_path, depth=3, max_chunks=max_chunks)
     assert found.rankings["item_id"].to_list() == items
     assert found.short_queries == ([] if len(items) == 3 else ["q0"])
+
+
+def test_a_ranking_that_max_chunks_ends_is_settled_by_one_search(tmp_path: Path) -> None:
+    # one document owns the 500 nearest chunks, so ten documents are nowhere near
+    vectors = np.ones((1_000, 2), dtype=np.float32)
+    vectors[:, 0] = np.arange(1_000, 0, -1)
+    ids = [f"{'long' if i < 500 else i}#{i}-{i + 1}" for i in range(1_000)]
+    arguments: dict[str, Any] = {"metric": "inner_product", "label_method": "document"}
+    found = search(tmp_path, ONE, vectors, ids, depth=10, max_chunks=20, **arguments)
+    assert found.rankings["item_id"].to_list() == ["long"]
+    assert found.short_queries == ["q0"]
+    assert found.figures["n_deepened"] == 0
 
 
 def test_a_corpus_with_fewer_documents_than_depth_is_not_short(tmp_path: Path) -> None:

@@ -196,11 +196,20 @@ def test_the_key_depends_on_where_the_prompt_ends() -> None:
 
 
 WRITER = """
-import hashlib, sys
+import hashlib, sys, time
 from pathlib import Path
 import numpy as np
+from tasks import vectors
 from tasks.vectors import VectorStore
 
+list_shards = vectors.list_shards
+
+def list_slowly(folder):
+    names = list_shards(folder)
+    time.sleep(0.003)  # so that writers without a lock would choose the same number
+    return names
+
+vectors.list_shards = list_slowly
 folder, value, rounds = Path(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3])
 store = VectorStore(folder, {"model": "m", "dtype": "float32"})
 print("ready", flush=True)
