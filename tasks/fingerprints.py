@@ -53,7 +53,8 @@ def _closure(module: str) -> set[str]:
     return found
 
 
-def _imported_tasks(source: str) -> set[str]:
+@functools.cache
+def _imported_tasks(source: str) -> frozenset[str]:
     """Names of the modules of ``tasks`` that a source imports, inside functions too."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(source)):
@@ -64,7 +65,7 @@ def _imported_tasks(source: str) -> set[str]:
                 names.update(f"tasks.{alias.name}" for alias in node.names)
             elif node.module.startswith("tasks."):
                 names.add(node.module)
-    return names
+    return frozenset(names)
 
 
 def _source(module: str) -> str:
@@ -74,6 +75,7 @@ def _source(module: str) -> str:
     return Path(spec.origin).read_text(encoding="utf-8")
 
 
+@functools.cache
 def _stripped(source: str) -> str:
     tree = ast.parse(source)
     for node in ast.walk(tree):
