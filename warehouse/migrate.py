@@ -91,12 +91,7 @@ def pending_migrations(
     known = known_migrations() if known is None else known
     applied = applied_migrations(connection)
     if len(applied) > len(known):
-        version, name, _ = applied[-1]
-        raise StorageError(
-            f"the warehouse has migration {version} ({name}), and this Rankhouse knows "
-            f"{len(known)}: it was written by a newer version. Upgrade Rankhouse; nothing was "
-            "changed."
-        )
+        raise StorageError(_why_newer(connection, len(known)))
     for (version, name, checksum), migration in zip(applied, known, strict=False):
         if checksum != migration.checksum:
             raise StorageError(
@@ -105,6 +100,17 @@ def pending_migrations(
                 f"{checksum[:12]}…. Restore the file, and write a new migration instead."
             )
     return list(known[len(applied) :])
+
+
+def _why_newer(connection: DuckDBPyConnection, n_known: int) -> str:
+    row = connection.execute(
+        "SELECT version, name, rankhouse_version FROM migrations ORDER BY version DESC LIMIT 1"
+    ).fetchone()
+    version, name, writer = row or ("?", "?", "?")
+    return (
+        f"the warehouse has migration {version} ({name}), written by Rankhouse {writer}, and this "
+        f"one ({rankhouse_version()}) knows {n_known}. Upgrade Rankhouse; nothing was changed."
+    )
 
 
 def apply_pending(

@@ -21,9 +21,8 @@ import pytest
 from schemas.errors import ConfigurationError, FailedError, StorageError, ValidationRefusedError
 from schemas.home import Home
 from tests.data.sample_runs import digest, sample_run
-from warehouse.connect import OpenWarehouse, create_warehouse, open_warehouse
 from warehouse.load import LoadReport, load_parts, retry_refused
-from warehouse.migrate import Migration, check_warehouse, known_migrations, migrate
+from warehouse.migrate import check_warehouse
 from warehouse.rows import EventRow, events_frame
 from warehouse.spool import Spool, new_run_id
 
@@ -407,54 +406,6 @@ def test_another_database_is_refused(home: Home) -> None:
         connection.execute("CREATE TABLE theirs AS SELECT 1 AS a")
     with pytest.raises(StorageError, match=r"other tables \(theirs\)"):
         check_warehouse(home)
-
-
-def test_a_newer_warehouse_is_refused_with_the_version_it_needs(home: Home) -> None:
-    create_warehouse(home.warehouse)
-    with duckdb.connect(str(home.warehouse)) as connection:
-        connection.execute(
-            "INSERT INTO migrations VALUES (77, '0077_x.sql', 'c', now(), '9.0', '3.0')"
-        )
-    land(home, IDS[0])
-    for refuse in (check_warehouse, load_parts):
-        with pytest.raises(StorageError, match="migration 77"):
-            refuse(home)
-
-
-def test_an_edited_migration_is_refused(home: Home) -> None:
-    create_warehouse(home.warehouse)
-    first, *rest = known_migrations()
-    edited = [Migration(1, first.name, first.sql + "\n-- a comment"), *rest]
-    with (
-        open_warehouse(home.warehouse) as warehouse,
-        pytest.raises(StorageError, match="was edited after it ran"),
-    ):
-        migrate(warehouse, edited)
-
-
-def test_a_migration_copies_the_file_first_and_runs_whole_or_not_at_all(home: Home) -> None:
-    land(home, IDS[0])
-    load_parts(home)
-    known = known_migrations()
-    number = len(known) + 1
-    good = Migration(number, f"{number:04d}_good.sql", "CREATE TABLE extra (a INTEGER)")
-    bad = Migration(number + 1, "bad.sql", "CREATE TABLE more (a INTEGER); SELECT nonsense")
-    with open_warehouse(home.warehouse) as warehouse:
-        with pytest.raises(duckdb.Error):
-            migrate(warehouse, [*known, good, bad])
-        assert _tables(warehouse) >= {"extra"}
-        assert "more" not in _tables(warehouse)
-    with duckdb.connect(
-        str(home.warehouse.with_name(f"warehouse.duckdb.before-{number:04d}")), read_only=True
-    ) as before:
-        assert before.execute("SELECT count(*) FROM query_metrics").fetchall() == [(15,)]
-        with pytest.raises(duckdb.CatalogException):
-            before.execute("SELECT * FROM extra")
-
-
-def _tables(warehouse: OpenWarehouse) -> set[str]:
-    rows = warehouse.connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
-    return {name for (name,) in rows}
 
 
 def test_new_ids_are_fresh() -> None:
