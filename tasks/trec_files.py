@@ -178,7 +178,7 @@ def _read_lines(source: str, data: Buffer, kind: Kind) -> pa.Table:
         value = (float if kind == "run" else int)(text) if pattern.fullmatch(text) else None
         if value is None or (kind == "qrels" and not -(2**63) <= value < 2**63):
             raise InputError(
-                f"the {what} is {show_id(text)!r}; expected {expected}",
+                f"the {what} is {show_id(text[:80])!r}; expected {expected}",
                 path=source,
                 line=line_number,
             )
