@@ -49,7 +49,7 @@ def evaluate_retrieval(
         RankhouseError: a stage failed; the warehouse has a failed run that says where.
     """
     where = Home(Path(home)) if home else find_home()
-    check_storage(where)
+    check_storage(experiment, where)
     inputs = survey_inputs(experiment)
     workspace = workspace_of(experiment, where, shows_progress=shows_progress)
     context = RunContext(

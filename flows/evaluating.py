@@ -53,7 +53,7 @@ def evaluate_and_print(
 
     # Refused here, before Prefect is imported or its server started.
     survey_inputs(experiment)
-    check_storage(home)
+    check_storage(experiment, home)
     say(f"home {home.path}")
     report = _evaluate(experiment, home, logical_date)
     if format == "table":

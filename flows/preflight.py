@@ -59,8 +59,8 @@ def survey_inputs(experiment: Experiment) -> Inputs:
     )
 
 
-def check_storage(home: Home) -> None:
-    """Refuse a home that cannot be written or a warehouse that cannot be used.
+def check_storage(experiment: Experiment, home: Home) -> None:
+    """Refuse a home or store that cannot be written, or a warehouse that cannot be used.
 
     Raises:
         StorageError: says which file, and what to do.
@@ -69,6 +69,10 @@ def check_storage(home: Home) -> None:
 
     home.prepare()
     check_warehouse(home)
+    if experiment.execution.store is not None:
+        from tasks.artifacts import ArtifactStore
+
+        ArtifactStore(experiment.execution.store, scratch=home.path / "downloads").prepare()
 
 
 def _plugin_digest(plugin: str | None) -> str | None:
