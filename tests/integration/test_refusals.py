@@ -75,7 +75,7 @@ BEFORE_ANYTHING_STARTS: dict[str, tuple[Spoil, list[str]]] = {
     ),
     "home is a file": (home_is_a_file, ["home", "RANKHOUSE_HOME"]),
     "warehouse is no database": (warehouse_is_text, ["not a DuckDB"]),
-    "warehouse is newer": (warehouse_is_newer, ["newer", "999"]),
+    "warehouse is newer": (warehouse_is_newer, ["999", "Upgrade Rankhouse"]),
     "store that cannot be written": (
         replace_in("small.toml", "[execution]", '[execution]\nstore = "/proc/rankhouse"'),
         ["/proc/rankhouse", "execution.store"],
