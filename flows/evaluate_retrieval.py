@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from schemas.errors import RefusedError
 from schemas.experiment import Experiment
 from schemas.home import Home, find_home
 from tasks import stages
+from tasks.progress import progress_writer
 from warehouse.load import load_parts
 from warehouse.spool import Spool, StartedRun, new_run_id
 
@@ -59,7 +61,11 @@ def evaluate_retrieval(
     )
     with Spool(where).start(context.run_id, experiment=experiment.name) as started:
         pipeline = Pipeline(
-            experiment, inputs, workspace, store_of_workspace(workspace), started.enter_stage
+            experiment,
+            inputs,
+            workspace,
+            store_of_workspace(workspace),
+            _announce(started, progress_writer(shows_progress)),
         )
         _run_or_record_failure(pipeline, context, started, where)
         started.enter_stage("write_results")
@@ -84,6 +90,17 @@ def _run_or_record_failure(
         started.finish(failed_frames_of(pipeline, context, stage=pipeline.stage, error=error))
         load_parts(home)
         raise
+
+
+def _announce(started: StartedRun, show: Callable[[str], None] | None) -> Callable[[str], None]:
+    """Say which stage the run is in: to the spool, and to a person who watches."""
+
+    def announce(stage: str) -> None:
+        started.enter_stage(stage)
+        if show is not None:
+            show(f"{stage} …")
+
+    return announce
 
 
 def _show_in_prefect(report: Report) -> None:

@@ -12,6 +12,7 @@ import click
 from flows.printing import is_interactive, print_rows, say
 from schemas.experiment import Experiment
 from schemas.home import Home
+from tasks.progress import progress_writer
 
 if TYPE_CHECKING:
     from flows.reporting import Report
@@ -76,6 +77,8 @@ def _evaluate(experiment: Experiment, home: Home, logical_date: date | None) -> 
     from flows.cli import prefect_environment
     from flows.servers import wait_until_recorded
 
+    show = progress_writer(is_interactive()) or (lambda text: None)
+    show("starting Prefect …")
     with prefect_environment(home) as server:
         import prefect
 
@@ -95,11 +98,13 @@ def _evaluate(experiment: Experiment, home: Home, logical_date: date | None) -> 
             flow_run_id = state.state_details.flow_run_id
             result = state.result(raise_on_failure=False)
             n_tasks = result["n_tasks"] if isinstance(result, dict) else 0
+            show("recording …")
             if not wait_until_recorded(flow_run_id, n_tasks):
                 say("the Prefect server did not record every task in time; the results are safe")
-        if isinstance(result, BaseException):
-            raise result
-        return Report.model_validate(result)
+    show("")
+    if isinstance(result, BaseException):
+        raise result
+    return Report.model_validate(result)
 
 
 class _SayHandler(logging.Handler):
