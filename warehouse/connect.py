@@ -211,12 +211,17 @@ def check_length(connection: DuckDBPyConnection, path: Path) -> None:
     Raises:
         StorageError: it is shorter than its own bookkeeping says.
     """
+    import duckdb
+
     from warehouse.damage import expected_bytes
 
     size = path.stat().st_size
     copy = path.with_name("published.duckdb")
     is_suspicious = copy.exists() and size < copy.stat().st_size
-    expected = expected_bytes(connection, is_thorough=is_suspicious)
+    try:
+        expected = expected_bytes(connection, is_thorough=is_suspicious)
+    except duckdb.Error as error:
+        raise explain(path, error) from None
     if size < expected:
         raise StorageError(
             f"{path}: damaged: it has {size:,} bytes, and at least {expected:,} are expected. "

@@ -92,7 +92,7 @@ def test_statements_that_read_are_answered(
         "install json",
         "load json",
         "set threads = 1",
-        "pragma database_list",
+        "pragma enable_profiling",
         "call pragma_version()",
         "select 1; select 2",
         "",
