@@ -74,8 +74,7 @@ GROUP BY ALL
 ORDER BY night, experiment;
 
 -- On which nights did values fail, and how far could the mean be off?
-SELECT logical_date, measure, n_failed, round(mean, 4) AS mean, round(low, 4) AS low,
-    round(high, 4) AS high
+SELECT logical_date, measure, n_failed, mean, low, high
 FROM metric_history
 WHERE experiment = 'handbook' AND n_failed > 0
 ORDER BY logical_date, measure;
