@@ -42,6 +42,7 @@ def beir_queries(source: Source) -> Iterator[Located[Query]]:
     qrels_file = next(file for file in source.files if file.relative_name != QUERIES)
     split = Path(qrels_file.relative_name).stem
     qrels = collect_judgements(_judgement_lines(qrels_file))
+    without_text = dict.fromkeys(qrels)
     for row in jsonl_rows(source.file(QUERIES)):
         try:
             query_id = identifier(row.record.get("_id"))
@@ -50,11 +51,11 @@ def beir_queries(source: Source) -> Iterator[Located[Query]]:
         text = row.record.get("text")
         if not isinstance(text, str):
             row.refuse(f"'text' is {text!r:.60}; expected a string")
-        judgements = qrels.pop(query_id, None)
-        if judgements is not None:
-            query = Query(query_id, text, split=split, qrels=tuple(judgements))
+        if query_id in qrels:
+            without_text.pop(query_id, None)
+            query = Query(query_id, text, split=split, qrels=tuple(qrels[query_id]))
             yield Located(query, row.path, row.line)
-    require_texts(qrels, qrels=qrels_file.path, queries=QUERIES)
+    require_texts(without_text, qrels=qrels_file.path, queries=QUERIES)
 
 
 def _judgement_lines(file: SourceFile) -> Iterator[Located[Fields]]:

@@ -76,7 +76,9 @@ def read_pages(content: bytes, *, path: Path, time_limit: float = TIME_LIMIT) ->
         answer = json.loads(child.stdout)
     except ValueError:
         raise InputError(
-            f"the PDF reader broke down on this file ({_cause(child)})", path=path
+            f"the PDF reader broke down ({_cause(child)}): the file is damaged, or takes more than "
+            f"the {MEMORY_LIMIT >> 20} MiB of memory that one PDF may",
+            path=path,
         ) from None
     if "fault" in answer:
         raise InputError(answer["fault"], path=path)

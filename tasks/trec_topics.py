@@ -50,14 +50,16 @@ def trec_queries(source: Source) -> Iterator[Located[Query]]:
     """
     topics_file, qrels_file = source.files
     qrels = collect_judgements(_judgement_lines(qrels_file))
+    without_text = dict.fromkeys(qrels)
     is_marked_up = "<top" in read_text(topics_file)[:100_000].lower()
     for topic in (_elements if is_marked_up else _table)(topics_file):
         number, text = topic.record
         query_id = _decoded(number, topic)
-        judgements = qrels.pop(query_id, None)
+        without_text.pop(query_id, None)
+        judgements = qrels.get(query_id)
         query = Query(query_id, text, qrels=None if judgements is None else tuple(judgements))
         yield Located(query, topic.path, topic.line)
-    require_texts(qrels, qrels=qrels_file.path, queries=topics_file.relative_name)
+    require_texts(without_text, qrels=qrels_file.path, queries=topics_file.relative_name)
 
 
 def _elements(file: SourceFile) -> Iterator[Located[tuple[str, str]]]:
