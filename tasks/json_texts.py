@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any, NoReturn
 
@@ -18,7 +19,12 @@ def parse_json(text: Located[str]) -> Any:
         InputError: not JSON, NaN or infinity, a key given twice, half of a surrogate pair.
     """
     try:
-        value = json.loads(text.record, object_pairs_hook=_object, parse_constant=_refuse_constant)
+        value = json.loads(
+            text.record,
+            object_pairs_hook=_object,
+            parse_float=_finite,
+            parse_constant=_refuse_constant,
+        )
     except json.JSONDecodeError as error:
         place = f"character {error.colno}" if error.lineno == 1 else f"line {error.lineno}"
         text.refuse(f"this is not valid JSON: {error.msg} at {place}")
@@ -54,6 +60,13 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
         raise ValueError(f"the key {twice!r} stands twice in one object")
+    return value
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise ValueError(f"{digits:.30} is too large for a number")
     return value
 
 

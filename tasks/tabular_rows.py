@@ -56,24 +56,26 @@ def read_parquet(file: SourceFile) -> Iterator[Located[dict[str, Any]]]:
     Raises:
         InputError: it is not Parquet, or it holds a value that is no text, number or date.
     """
-    import polars as pl
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
-    content = read_bytes(file)
+    number = 0
     try:
-        frame = pl.read_parquet(io.BytesIO(content))
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        table = pq.ParquetFile(pa.BufferReader(read_bytes(file)))
+        names = _header(table.schema_arrow.names, file.path, None)
+        for batch in table.iter_batches():
+            for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                number += 1
+                row = {name: _plain(value) for name, value in zip(names, values, strict=True)}
+                yield Located(row, file.path, number)
+    except (pa.ArrowException, OSError) as error:  # its own faults of a file are OSError too
         reason = str(error).strip().split("\n")[0]
-        raise InputError(f"this is not a Parquet file: {reason}", path=file.path) from None
-    for number, row in enumerate(frame.iter_rows(named=True), start=1):
-        located = Located(row, file.path, number)
-        try:
-            plain = {name: _plain(value) for name, value in row.items()}
-        except ValueError as error:
-            located.refuse(str(error))
-        yield Located(plain, file.path, number)
+        raise InputError(f"this Parquet file cannot be read: {reason}", path=file.path) from None
+    except ValueError as error:
+        raise InputError(str(error), path=file.path, line=number) from None
 
 
-def _header(fields: list[str], path: Path, line: int) -> list[str]:
+def _header(fields: list[str], path: Path, line: int | None) -> list[str]:
     names = [field.strip() for field in fields]
     for name in names:
         if not name or names.count(name) > 1:

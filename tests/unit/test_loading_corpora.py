@@ -221,6 +221,7 @@ def test_ragas_contexts_are_documents_once_each(write: Write) -> None:
             r"c\.jsonl:1: this is not valid JSON: .* at character 28",
         ),
         ("c.jsonl", '{"doc_id": "a", "text": "x", "n": NaN}', r"NaN is not a JSON number"),
+        ("c.jsonl", '{"doc_id": "a", "text": "x", "n": 1e999}', r"1e999 is too large"),
         ("c.jsonl", '{"doc_id": "a", "text": "x", "text": "y"}', r"the key 'text' stands twice"),
         ("c.jsonl", r'{"doc_id": "a", "text": "\ud83d"}', r"half of a surrogate pair"),
         (
@@ -238,7 +239,7 @@ def test_ragas_contexts_are_documents_once_each(write: Write) -> None:
             r"c\.csv:1: the header names the column 'text' twice",
         ),
         ("c.csv", "doc_id;text\na;b\n", r"c\.csv:2: there is no 'doc_id'"),
-        ("c.parquet", b"PAR1 this is none", r"c\.parquet: this is not a Parquet file"),
+        ("c.parquet", b"PAR1 this is none", r"c\.parquet: this Parquet file cannot be read"),
         ("s.json", '{"data": 3}', r"'data' of the file is 3, not a list"),
         (
             "s.json",
