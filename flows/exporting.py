@@ -106,7 +106,7 @@ def _write_parquet(connection: DuckDBPyConnection, sql: str, path: Path) -> int:
     check_statement(connection, sql)
     n_rows = 0
     try:
-        reader = connection.sql(sql).to_arrow_reader(ROWS_AT_ONCE)
+        reader = connection.cursor().sql(sql).to_arrow_reader(ROWS_AT_ONCE)
         with pq.ParquetWriter(path, reader.schema, compression="zstd") as writer:
             for batch in reader:
                 writer.write_batch(batch)

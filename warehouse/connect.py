@@ -7,7 +7,8 @@ import random
 import re
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,6 +106,38 @@ def open_warehouse(path: Path, *, patience: float = LOCK_PATIENCE) -> OpenWareho
         warehouse.close()
         raise
     return warehouse
+
+
+@contextmanager
+def open_to_read(path: Path, *, patience: float = LOCK_PATIENCE) -> Iterator[DuckDBPyConnection]:
+    """Open the warehouse itself for reading; meanwhile nobody can write it.
+
+    Raises:
+        WarehouseLockedError: somebody has it open for writing.
+        StorageError: not DuckDB, not ours, damaged, newer, or with an edited migration.
+    """
+    from warehouse.migrate import check_migrations
+
+    with _connect_to_read(path, time.monotonic() + patience) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        check_length(connection, path)
+        check_migrations(connection, path)
+        yield connection
+
+
+def _connect_to_read(path: Path, deadline: float) -> DuckDBPyConnection:
+    import duckdb
+
+    check_path(path)
+    while True:
+        try:
+            return duckdb.connect(str(path), read_only=True, config=dict(_SAFE))
+        except duckdb.Error as error:
+            explained = explain(path, error)
+            is_locked = isinstance(explained, WarehouseLockedError)
+            if not is_locked or time.monotonic() >= deadline:
+                raise explained from None
+            time.sleep(random.uniform(0.02, 0.2))  # noqa: S311 - spreads the waiting
 
 
 def create_warehouse(path: Path) -> None:

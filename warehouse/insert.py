@@ -20,6 +20,11 @@ _ONCE_PER_KEY = {
     "measures": ("measure", "contract_version"),
     "events": ("event_id",),
 }
+# Values of past runs come apart from them: what is there stays as it is.
+_VALUE_KEYS = {
+    "query_metrics": ("run_id", "measure", "contract_version", "query_id"),
+    "run_metrics": ("run_id", "measure", "contract_version"),
+}
 
 
 def insert_part(connection: DuckDBPyConnection, part: Part) -> bool:
@@ -73,7 +78,8 @@ def _insert_tables(connection: DuckDBPyConnection, part: Part) -> None:
             continue
         if name in _ONCE_PER_DIGEST and _has_digest(connection, part, _ONCE_PER_DIGEST[name]):
             continue
-        _insert_rows(connection, name, path)
+        key = _ONCE_PER_KEY.get(name) or (_VALUE_KEYS.get(name) if part.kind == "values" else None)
+        _insert_rows(connection, name, path, key)
     if part.kind == "run":
         _insert_run(connection, part)
 
@@ -88,12 +94,14 @@ def _has_digest(connection: DuckDBPyConnection, part: Part, column: str) -> bool
     return row is not None
 
 
-def _insert_rows(connection: DuckDBPyConnection, name: str, path: Path) -> None:
+def _insert_rows(
+    connection: DuckDBPyConnection, name: str, path: Path, key: tuple[str, ...] | None
+) -> None:
     if name not in _tables(connection):
         raise PartRefusedError(f"there is no table {name!r}")
     select = "SELECT * FROM read_parquet(?) AS new"
-    if name in _ONCE_PER_KEY:
-        same = " AND ".join(f"old.{column} = new.{column}" for column in _ONCE_PER_KEY[name])
+    if key is not None:
+        same = " AND ".join(f"old.{column} = new.{column}" for column in key)
         select += f" WHERE NOT EXISTS (SELECT 1 FROM {name} AS old WHERE {same})"  # noqa: S608
     connection.execute(f"INSERT INTO {name} BY NAME {select}", [str(path)])
 

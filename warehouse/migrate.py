@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -156,13 +157,6 @@ def migrate(warehouse: OpenWarehouse, known: Sequence[Migration] | None = None) 
         raise StorageError(f"{warehouse.path}: {error}") from None
 
 
-def _checked(connection: DuckDBPyConnection, path: Path) -> list[Migration]:
-    try:
-        return pending_migrations(connection)
-    except StorageError as error:
-        raise StorageError(f"{path}: {error}") from None
-
-
 def check_warehouse(home: Home) -> None:
     """Refuse a warehouse that no load could use, before a run spends anything.
 
@@ -171,21 +165,20 @@ def check_warehouse(home: Home) -> None:
     Raises:
         StorageError: not DuckDB, not ours, damaged, newer, or with an edited migration.
     """
-    import duckdb
+    from warehouse.connect import WarehouseLockedError, open_to_read
 
-    from warehouse.connect import WarehouseLockedError, check_length, check_path, explain
-
-    check_path(home.warehouse)
     if not home.warehouse.exists():
         return
+    with suppress(WarehouseLockedError), open_to_read(home.warehouse, patience=0):
+        pass
+
+
+def check_migrations(connection: DuckDBPyConnection, path: Path) -> None:
+    """Refuse a file whose migrations are not ours; see ``pending_migrations``."""
     try:
-        with duckdb.connect(str(home.warehouse), read_only=True) as connection:
-            check_length(connection, home.warehouse)
-            _checked(connection, home.warehouse)
-    except duckdb.Error as error:
-        explained = explain(home.warehouse, error)
-        if not isinstance(explained, WarehouseLockedError):
-            raise explained from None
+        pending_migrations(connection)
+    except StorageError as error:
+        raise StorageError(f"{path}: {error}") from None
 
 
 def rankhouse_version() -> str:

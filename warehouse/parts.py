@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MANIFEST = "part.json"
 DRAFT, READY = "part.tmp", "ready"
+KINDS = {"run": "runs", "values": "query_metrics", "events": "events"}
+"""What a part is: a whole run, new values of past runs, or events; and the table that shows it."""
 
 
 class PartRefusedError(Exception):
@@ -27,8 +29,8 @@ class PartRefusedError(Exception):
 class Part:
     """A part that was read from its manifest; ``tables`` maps names to files."""
 
-    part_id: str  # the run's id; for events alone, an id of their own
-    kind: str  # run or events
+    part_id: str  # the run's id; for events or values alone, an id of their own
+    kind: str  # one of KINDS
     schema_version: int
     folder: Path
     tables: Mapping[str, Path]
@@ -55,7 +57,7 @@ def write_part(
         tables[name] = {"rows": frame.height, "sha256": sha256_of(path)}
     manifest = {
         "part_id": part_id,
-        "kind": "run" if "runs" in frames else "events",
+        "kind": next((kind for kind, table in KINDS.items() if table in frames), "events"),
         "schema_version": schema_version,
         "tables": tables,
     }
@@ -79,7 +81,7 @@ def read_part(ready: Path) -> Part:
         tables = {str(name): dict(entry) for name, entry in manifest["tables"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise PartRefusedError(f"{MANIFEST} cannot be read: {error!r}") from None
-    if kind not in ("run", "events") or ready.parent.name != part_id:
+    if kind not in KINDS or ready.parent.name != part_id:
         raise PartRefusedError(f"{MANIFEST} is of part {part_id!r} ({kind}), not of this folder")
     paths = {name: ready / f"{name}.parquet" for name in tables}
     for name, path in paths.items():

@@ -80,13 +80,34 @@ class Spool:
         refusals = check_table("events", events)
         if refusals:
             raise ValidationRefusedError(_explain(refusals, None))
+        return self._put({"events": events})
+
+    def put_values(self, frames: Mapping[str, pl.DataFrame]) -> Path:
+        """Leave values of past runs for the loader: query_metrics, run_metrics and measures.
+
+        What is stored already under the same contract stays as it is.
+
+        Raises:
+            ValidationRefusedError: they break a table's model, or do not fit each other.
+            StorageError: the spool cannot be written.
+        """
+        from warehouse.validate import find_refusals_of_values
+
+        refusals = find_refusals_of_values(frames)
+        if refusals:
+            raise ValidationRefusedError(_explain(refusals, None))
+        return self._put(frames)
+
+    def _put(self, frames: Mapping[str, pl.DataFrame]) -> Path:
         part_id = new_run_id()
+        folder = self.folder / part_id
         try:
-            return write_part(
-                self.folder / part_id, part_id, {"events": events}, schema_version=schema_version()
-            )
+            return write_part(folder, part_id, frames, schema_version=schema_version())
         except OSError as error:
-            raise StorageError(f"{self.folder}: cannot be written ({error.strerror})") from None
+            shutil.rmtree(folder, ignore_errors=True)
+            raise StorageError(
+                f"{self.folder}: cannot be written ({error.strerror or error})"
+            ) from None
 
 
 class StartedRun:

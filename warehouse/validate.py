@@ -44,6 +44,21 @@ def find_refusals(frames: Frames, *, run_id: str) -> list[Refusal]:
     return refusals
 
 
+def find_refusals_of_values(frames: Frames) -> list[Refusal]:
+    """Check values of past runs: each run's apart, against each other and their means."""
+    refusals = _unknown_tables(frames)
+    for name, frame in frames.items():
+        refusals += check_table(name, frame)
+    if refusals:
+        return refusals
+    for (run_id,), values in frames["query_metrics"].group_by("run_id"):
+        means = frames["run_metrics"].filter(pl.col("run_id") == run_id)
+        part = {"query_metrics": values, "run_metrics": means, "measures": frames["measures"]}
+        refusals += _references_hold(part, str(run_id), _VALUE_REFERENCES)
+        refusals += _means_are_of_their_values(part, str(run_id))
+    return refusals
+
+
 def check_table(name: str, frame: pl.DataFrame) -> list[Refusal]:
     """Check one frame against its table's strict model."""
     import pandera.errors
@@ -123,19 +138,29 @@ def _digests_match(frames: Frames, run_id: str) -> list[Refusal]:
     return refusals
 
 
-def _references_hold(frames: Frames, run_id: str) -> list[Refusal]:
+_VALUE_REFERENCES = (
+    ("query_metrics", "run_metrics", ["measure", "contract_version"]),
+    ("run_metrics", "query_metrics", ["measure", "contract_version"]),
+    ("run_metrics", "measures", ["measure", "contract_version"]),
+)
+_REFERENCES = (
+    ("rankings", "queries", ["query_id"]),
+    ("labels", "queries", ["query_id"]),
+    ("query_metrics", "queries", ["query_id"]),
+    ("summary_scores", "queries", ["query_id"]),
+    ("summary_questions", "summary_scores", ["query_id"]),
+    *_VALUE_REFERENCES,
+)
+
+
+def _references_hold(
+    frames: Frames,
+    run_id: str,
+    references: tuple[tuple[str, str, list[str]], ...] = _REFERENCES,
+) -> list[Refusal]:
     """Every query, measure and score that a row names is there."""
     refusals = []
-    for name, target, columns in (
-        ("rankings", "queries", ["query_id"]),
-        ("labels", "queries", ["query_id"]),
-        ("query_metrics", "queries", ["query_id"]),
-        ("summary_scores", "queries", ["query_id"]),
-        ("summary_questions", "summary_scores", ["query_id"]),
-        ("query_metrics", "run_metrics", ["measure", "contract_version"]),
-        ("run_metrics", "query_metrics", ["measure", "contract_version"]),
-        ("run_metrics", "measures", ["measure", "contract_version"]),
-    ):
+    for name, target, columns in references:
         frame = frames.get(name)
         if frame is None or frame.is_empty():
             continue

@@ -1,16 +1,17 @@
-"""``rankhouse warehouse``: migrate and load."""
+"""``rankhouse warehouse``: migrate, load and verify."""
 
 from __future__ import annotations
 
 import click
 
-from flows.printing import say
+from flows.printing import format_option, print_rows, say
+from schemas.errors import FindingError, StorageError
 from schemas.home import find_home
 
 
 @click.group()
 def command() -> None:
-    """Migrate or load the warehouse."""
+    """Migrate, load or verify the warehouse."""
 
 
 @command.command()
@@ -59,3 +60,39 @@ def load(refused: bool, wait: float) -> int:
     if report.problem:
         say(f"problem: {report.problem}")
     return 1 if report.is_locked or report.problem or report.refused else 0
+
+
+@command.command()
+@click.option(
+    "--sample",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="How many runs have their values computed anew.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Decides which runs.")
+@format_option
+def verify(sample: int, seed: int, format: str) -> int:
+    """Check the warehouse against its own rules, and a sample of its values.
+
+    Recomputes every mean from the values of its queries, and the values of some runs from their
+    rankings and labels; looks at references, duplicates, ranges and migrations. Exit code 3: the
+    rows that break a rule are listed.
+
+    Example: rankhouse warehouse verify --sample 50
+    """
+    from flows.verifying import verify_warehouse
+
+    home = find_home()
+    if not home.warehouse.exists():
+        raise StorageError(f"{home.warehouse}: there is no warehouse; try: rankhouse demo")
+    broken = list(verify_warehouse(home, n_sampled=sample, seed=seed))
+    print_rows(
+        ({"rule": found.rule, "row": found.row} for found in broken),
+        ("rule", "row"),
+        format=format,
+    )
+    if broken:
+        raise FindingError(f"{home.warehouse}: {len(broken)} rows break a rule")
+    say(f"{home.warehouse}: sound")
+    return 0

@@ -1,0 +1,141 @@
+"""A past run's rankings, labels, truth, chunks and queries, as the stages had them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from schemas.errors import InputError
+from schemas.experiment import Experiment, parse_experiment
+from schemas.frames import CHUNKS, LABELS, QUERIES, RANKINGS
+from schemas.measures import Measure
+from tasks.evidence import FAMILIES
+from tasks.truth import count_truth
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from duckdb import DuckDBPyConnection
+
+FIELDS = {"answer_text": ("answers",), "span": ("spans",), "document": ("qrels", "spans")}
+"""What of a query each label method reads; one of them given is enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """What a run's measures are computed from."""
+
+    run_id: str
+    experiment: Experiment
+    benchmark_digest: str
+    rankings_digest: str
+    labels_digest: str
+    chunks_digest: str | None
+
+    @property
+    def result_key(self) -> tuple[object, ...]:
+        """Runs with equal keys have equal values: nothing is computed twice."""
+        labelling = self.experiment.labelling
+        return (
+            self.rankings_digest,
+            self.labels_digest,
+            self.chunks_digest,
+            self.benchmark_digest,
+            self.experiment.benchmark.split,
+            labelling.method,
+            labelling.min_coverage,
+            labelling.level,
+            self.experiment.retrieval.depth,
+        )
+
+
+def read_past_run(connection: DuckDBPyConnection, run_id: str) -> PastRun:
+    """Read a run that has results.
+
+    Raises:
+        ConfigurationError: its configuration is one that this version does not understand.
+    """
+    row = connection.execute(
+        "SELECT config, benchmark_digest, rankings_digest, labels_digest, chunks_digest "
+        "FROM runs WHERE run_id = ?",
+        [run_id],
+    ).fetchone()
+    if row is None:
+        raise KeyError(run_id)
+    config, *digests = row
+    experiment = parse_experiment(json.loads(config), where=f"run {run_id}")
+    return PastRun(run_id, experiment, *digests)
+
+
+def score_again(
+    connection: DuckDBPyConnection,
+    run: PastRun,
+    measures: Sequence[Measure],
+    chunk_folders: Sequence[Path],
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Compute measures from what is stored, with the functions of the stage.
+
+    Returns:
+        QUERY_METRICS and RUN_METRICS.
+
+    Raises:
+        MeasureError: a measure that the run's depth or labels cannot give.
+        InputError: a measure over texts, and the chunks are not in the artifact store any more.
+    """
+    from tasks.scoring import average_metrics, score_rankings
+
+    labelling = run.experiment.labelling
+    for measure in measures:
+        measure.check_fits(depth=run.experiment.retrieval.depth, label_method=labelling.method)
+    queries = _queries(connection, run)
+    labels = _rows(connection, "labels", "labels_digest", run.labels_digest, LABELS)
+    given = [pl.col(name).is_not_null() for name in FIELDS[labelling.method]]
+    has_field = queries.select("query_id", has_field=pl.any_horizontal(given))
+    truth = count_truth(labels, has_field, labelling.level)
+    values = score_rankings(
+        _rows(connection, "rankings", "rankings_digest", run.rankings_digest, RANKINGS),
+        labels,
+        truth,
+        _chunks(run, measures, chunk_folders),
+        queries,
+        measures=list(measures),
+        label_method=labelling.method,
+        min_coverage=labelling.min_coverage,
+        level=labelling.level,
+        depth=run.experiment.retrieval.depth,
+    )
+    return values, average_metrics(values, truth)
+
+
+def _queries(connection: DuckDBPyConnection, run: PastRun) -> pl.DataFrame:
+    queries = _rows(connection, "queries", "benchmark_digest", run.benchmark_digest, QUERIES)
+    split = run.experiment.benchmark.split
+    return queries if split is None else queries.filter(pl.col("split") == split)
+
+
+def _rows(
+    connection: DuckDBPyConnection, table: str, column: str, digest: str, schema: pl.Schema
+) -> pl.DataFrame:
+    columns = ", ".join(f'"{name}"' for name in schema)
+    order = "query_id, rank" if "rank" in schema else "query_id"
+    sql = f"SELECT {columns} FROM {table} WHERE {column} = ? ORDER BY {order}"  # noqa: S608
+    frame: pl.DataFrame = connection.cursor().sql(sql, params=[digest]).pl()
+    return frame.cast(schema)
+
+
+def _chunks(run: PastRun, measures: Sequence[Measure], folders: Sequence[Path]) -> pl.DataFrame:
+    if not any(measure.family in FAMILIES for measure in measures):
+        return pl.DataFrame(schema=CHUNKS)
+    digest = run.chunks_digest or "-"
+    for folder in folders:
+        path = folder / digest[:2] / f"{digest}.parquet"
+        if path.is_file():
+            return pl.read_parquet(path)
+    raise InputError(
+        f"the chunks of run {run.run_id} ({digest[:12]}…) are not in the artifact store any more; "
+        "measures over texts need them"
+    )
