@@ -120,7 +120,10 @@ class _Block:
 
     def rows_twice(self) -> Ints:
         ordered = np.sort(self.ids, axis=1)
-        is_equal = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != _PADDING)
+        is_equal = ordered[:, 1:] == ordered[:, :-1]
+        if not is_equal.any():
+            return _NO_ROWS
+        is_equal &= ordered[:, 1:] != _PADDING
         if not is_equal.any():
             return _NO_ROWS
         line, column = np.nonzero(is_equal)
@@ -154,23 +157,22 @@ def _match(ids: Ints, judged_ids: Ints, first: Ints, n_judged: Ints) -> tuple[In
 
 def _rank(block: _Block, line: Ints, column: Ints, tie_key: Callable[[Ints], Ints]) -> Ints:
     """Ranks, from 1, of cells of a block."""
-    above, below = block.scores[:, :-1], block.scores[:, 1:]
-    is_unsorted: Mask = np.any(below > above, axis=1)
-    needs_order: Mask = is_unsorted | np.any(below == above, axis=1)
+    falls_not = block.scores[:, 1:] >= block.scores[:, :-1]
     rank = column + 1
+    if not falls_not.any():
+        return rank
+    needs_order: Mask = np.any(falls_not, axis=1)
     cells = np.flatnonzero(needs_order[line])
     if len(cells):
         lines, inverse = np.unique(line[cells], return_inverse=True)
-        order = _order(block, lines, is_unsorted[lines])
-        rank[cells] = order.rank(inverse, column[cells], tie_key)
+        rank[cells] = _order(block, lines).rank(inverse, column[cells], tie_key)
     return rank
 
 
-def _order(block: _Block, lines: Ints, is_unsorted: Mask) -> _Order:
+def _order(block: _Block, lines: Ints) -> _Order:
     """Put lines of a block in the order of their scores; padding goes last."""
     scores = block.scores[lines]
-    order = np.broadcast_to(np.arange(scores.shape[1]), scores.shape).copy()
-    order[is_unsorted] = np.argsort(-scores[is_unsorted], axis=1)
+    order = np.argsort(-scores, axis=1)
     place = np.empty_like(order)
     np.put_along_axis(place, order, np.arange(scores.shape[1])[None, :], axis=1)
     return _Order(

@@ -62,14 +62,25 @@ def pool_judgements(query: Ints, gain: Ints, *, n_queries: int, level: int) -> P
         level: from this grade on an item is relevant.
     """
     has_gain = gain > 0
-    ideal_query, ideal_gain = query[has_gain], gain[has_gain]
-    order = np.lexsort((-ideal_gain, ideal_query))
-    ideal_query, ideal_gain = ideal_query[order], ideal_gain[order]
+    best_first = sort_items(query[has_gain], -gain[has_gain], gain[has_gain])
+    ideal_rank = positions(best_first.query, n_queries)
     return Pool(
         n_relevant=np.bincount(query[gain >= level], minlength=n_queries),
         n_nonrelevant=np.bincount(query[(gain >= 0) & (gain < level)], minlength=n_queries),
-        ideal=Items(ideal_query, positions(ideal_query, n_queries), ideal_gain),
+        ideal=Items(best_first.query, ideal_rank, best_first.gain),
     )
+
+
+def sort_items(query: Ints, rank: Ints, gain: Ints) -> Items:
+    """Put items in the order of their query, then rank."""
+    low, high = int(rank.min(initial=0)), int(rank.max(initial=0))
+    span = high - low + 1
+    if (int(query.max(initial=0)) + 1) * span < 2**62:
+        # One whole number sorts several times faster than two keys.
+        order = np.argsort(query * span + (rank - low))
+    else:
+        order = np.lexsort((rank, query))
+    return Items(query[order], rank[order], gain[order])
 
 
 def positive_items(gains: NDArray[np.integer]) -> Items:

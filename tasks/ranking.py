@@ -7,9 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.errors import StageError
 from schemas.measures import Measure, MeasureError
+from tasks.finding import Judgements, Retrieved, find_judged
 from tasks.formulas import FORMULAS
-from tasks.graded import Floats, Ints, Pool, Ranked, positive_items
+from tasks.graded import (
+    Floats,
+    Ints,
+    Pool,
+    Ranked,
+    pool_judgements,
+    positive_items,
+    sort_items,
+)
 from tasks.tallying import Tally
 
 BLOCK_CELLS = 1 << 19
@@ -82,3 +92,51 @@ def score_gains(
         ranked = Ranked(positive_items(gains[part]), n_returned[part])
         values[:, part] = score(ranked, pool, measures, level=level)
     return values
+
+
+def score_ids(
+    ids: NDArray[np.integer],
+    scores: Floats,
+    judged: Judgements,
+    gain: Ints,
+    measures: Sequence[Measure],
+    *,
+    level: int = 1,
+) -> Floats:
+    """Compute measures from retrieved ids, as an index returns them, and judgements.
+
+    Args:
+        ids: (n_queries, depth) numbered so that a greater id is greater bytewise: among equal
+            scores it stands first; below 0: nothing returned.
+        scores: (n_queries, depth) retrieval scores, in any order.
+        judged: the judged ids, grouped by query; each once a query.
+        gain: (n,) grade of each; below 0: unjudged.
+        measures: see ``score``.
+        level: from this grade on an item is relevant.
+
+    Returns:
+        (n_measures, n_queries) values; see ``score``.
+
+    Raises:
+        StageError: a score is NaN, or a query has an id twice.
+    """
+    count = np.full(len(ids), ids.shape[1])
+    rows, row_scores = ids.ravel(), scores.ravel()
+    if ids.size and ids.min() < 0:
+        is_returned = ids >= 0
+        count = np.count_nonzero(is_returned, axis=1)
+        rows, row_scores = ids[is_returned], scores[is_returned]
+    if np.isnan(row_scores.min(initial=0.0)):
+        raise StageError("a retrieval score is NaN, which has no place in an order")
+    start = np.cumsum(count) - count
+    retrieved = Retrieved(
+        rows.astype(np.int64, copy=False), row_scores, np.arange(len(ids)), start, count
+    )
+    found = find_judged(retrieved, judged, tie_key=lambda at: retrieved.ids[at])
+    if len(found.twice):
+        query = int(np.searchsorted(start, found.twice[0], side="right")) - 1
+        raise StageError(f"query {query} has id {rows[found.twice[0]]} twice in its ranking")
+    items = sort_items(judged.query[found.judgement], found.rank, gain[found.judgement])
+    items = items.where(items.gain >= 0)
+    pool = pool_judgements(judged.query, gain, n_queries=len(ids), level=level)
+    return score(Ranked(items, count), pool, measures, level=level)

@@ -17,8 +17,9 @@ STANDARD_INPUT = "-"
 
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BLANKS = (b"\t", b"\v", b"\f", b"\r")
 _BLANKS_TO_SPACES = bytes.maketrans(b"\t\v\f\r", b"    ")
-_CHECK_BLOCK = 1 << 20
+_CHECK_BLOCK = 1 << 18
 
 
 def name_of(source: str) -> str:
@@ -65,20 +66,24 @@ def _map(source: str) -> Buffer:
 
 def tidy_blanks(data: Buffer) -> Buffer:
     """Give the same lines single spaces between fields and nothing around them."""
-    cells = np.frombuffer(data, dtype=np.uint8)
-    for low in range(0, len(cells), _CHECK_BLOCK):
-        part = cells[low : low + _CHECK_BLOCK + 1]
-        is_blank = part <= ord(" ")
-        is_other = is_blank & (part != ord(" ")) & (part != ord("\n"))
-        if is_other.any() or (is_blank[1:] & is_blank[:-1]).any():
-            break
-    else:
-        if cells[0] > ord(" ") and cells[-1] != ord(" "):
-            return data
+    if _is_tidy(data):
+        return data
     text = bytes(data).removeprefix(_BYTE_ORDER_MARK).translate(_BLANKS_TO_SPACES)
     while b"  " in text:
         text = text.replace(b"  ", b" ")
     return text.replace(b" \n", b"\n").replace(b"\n ", b"\n").strip(b" ")
+
+
+def _is_tidy(data: Buffer) -> bool:
+    """Whether the only white space is single spaces between fields and single newlines."""
+    if any(data.find(blank) >= 0 for blank in _BLANKS):
+        return False
+    cells = np.frombuffer(data, dtype=np.uint8)
+    for low in range(0, len(cells), _CHECK_BLOCK):
+        is_blank = cells[low : low + _CHECK_BLOCK + 1] <= ord(" ")
+        if (is_blank[1:] & is_blank[:-1]).any():
+            return False
+    return bool(cells[0] > ord(" ") and cells[-1] != ord(" "))
 
 
 def lines_of(data: Buffer) -> Iterator[tuple[int, bytes]]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from schemas.errors import InputError
 from schemas.measures import Measure
 from tasks.finding import Found, Retrieved, find_judged
-from tasks.graded import Floats, Ints, Items, Mask, Ranked, positions
+from tasks.graded import Floats, Ints, Items, Mask, Ranked, positions, sort_items
 from tasks.ranking import score
 from tasks.trec_bytes import show_id
 from tasks.trec_files import TrecLines
@@ -38,7 +38,7 @@ class RunScores:
     is_missing: Mask  # (n_queries,) the run has no line for the query
     n_ignored: int  # queries of the run that are not in the qrels
     ranked: Ranked
-    line_at: Ints  # the line of each ranked item
+    line_at: Ints  # the lines of the ranked items, in no order
 
 
 def score_run(
@@ -138,9 +138,8 @@ def _judged_items(run: TrecLines, line_at: Ints, qrels: Qrels, found: Found) -> 
     docs = run.docs.gather(line_at)
     is_same = docs == qrels.lines.docs.gather(qrels.row[found.judgement])
     is_kept = is_same.to_numpy() & (gain >= 0)
-    query, rank = qrels.judged.query[found.judgement][is_kept], found.rank[is_kept]
-    order = np.lexsort((rank, query))
-    return Items(query[order], rank[order], gain[is_kept][order]), line_at[is_kept][order]
+    query = qrels.judged.query[found.judgement][is_kept]
+    return sort_items(query, found.rank[is_kept], gain[is_kept]), line_at[is_kept]
 
 
 def _without_unjudged(ranked: Ranked, n_queries: int) -> Ranked:

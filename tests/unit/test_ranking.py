@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemas.errors import StageError
 from schemas.families import FAMILIES
 from schemas.measures import Measure, MeasureError
+from tasks.finding import Judgements
 from tasks.formulas import FORMULAS
 from tasks.graded import Items, Pool, Ranked, mean_of, pool_judgements
-from tasks.ranking import score, score_gains
+from tasks.ranking import score, score_gains, score_ids
 
 # Gold {a, b, c, d}, retrieved [a, x, b].
 GAINS = np.array([[1, 0, 1, 0, 0]])
@@ -121,6 +123,33 @@ def test_blocks_do_not_change_values(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = score_gains(gains, n_relevant, ideal, measures)
     monkeypatch.setattr("tasks.ranking.BLOCK_CELLS", 30)
     assert (score_gains(gains, n_relevant, ideal, measures) == whole).all()
+
+
+def test_ids_as_an_index_returns_them_give_the_values_of_their_gains() -> None:
+    ids = np.array([[3, 8, 5, 9], [4, 6, -1, -1]])
+    scores = np.array([[1.0, 2.0, 1.0, 1.0], [0.5, 0.25, 0.0, 0.0]])  # order: 8 9 5 3, and 4 6
+    judged = Judgements(np.array([0, 0, 0, 0, 1, 1]), np.array([5, 3, 7, 8, 6, 4]))
+    gain = np.array([2, 1, 3, 0, 1, -1])
+    names = "ndcg@4 ap@4 precision_returned@4 bpref judged@2"
+    measures = [Measure.parse(name) for name in names.split()]
+    values = score_ids(ids, scores, judged, gain, measures)
+    gains = np.array([[0, 0, 2, 1], [0, 1, 0, 0]])
+    ideal = np.array([[3, 2, 1], [1, 0, 0]])
+    expected = score_gains(
+        gains, np.array([3, 1]), ideal, measures[:3], n_returned=np.array([4, 2])
+    )
+    assert (values[:3] == expected).all()
+    assert values[3:].tolist() == [[0.0, 1.0], [0.5, 0.5]]  # 8 is judged 0, 9 and 4 are unjudged
+
+
+def test_a_nan_score_or_an_id_twice_is_an_error() -> None:
+    none = Judgements(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+    arguments = (none, np.empty(0, dtype=np.int64), [Measure.parse("rr")])
+    with pytest.raises(StageError, match="query 1 has id 4 twice"):
+        score_ids(np.array([[4, 5], [4, 4]]), np.ones((2, 2)), *arguments)
+    with pytest.raises(StageError, match="NaN"):
+        score_ids(np.array([[4, 5]]), np.array([[1.0, np.nan]]), *arguments)
+    score_ids(np.array([[4, -1], [-1, -1]]), np.array([[1.0, np.nan], [np.nan, 0]]), *arguments)
 
 
 def test_every_family_over_items_has_a_formula() -> None:
