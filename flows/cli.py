@@ -104,6 +104,10 @@ def run(call: Callable[[], Any]) -> int:
     except BrokenPipeError:
         _silence_stdout()
         return 141
+    except Exception as error:
+        say(f"error: {type(error).__name__}: {error}")
+        say(f"This is a defect of Rankhouse; its trace is in {_keep_trace()}")
+        return 1
     return result if isinstance(result, int) else 0
 
 
@@ -116,6 +120,18 @@ def prefect_environment(home: Home) -> Iterator[Server]:
         for name, value in {**server.environment, **LIBRARY_SETTINGS}.items():
             os.environ.setdefault(name, value)
         yield server
+
+
+def _keep_trace() -> str:
+    """Write the trace of the error at hand to a file: a terminal is not the place for it."""
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", prefix="rankhouse-", suffix=".txt", delete=False
+    ) as stream:
+        traceback.print_exc(file=stream)
+    return stream.name
 
 
 def _silence_stdout() -> None:

@@ -1,0 +1,77 @@
+"""What the command line makes of errors, and how little it loads to say what it can do."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from flows.cli import COMMANDS, command, run
+from schemas.errors import ConfigurationError, FailedError, FindingError
+
+
+def raising(error: BaseException) -> int:
+    def call() -> None:
+        raise error
+
+    return run(call)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigurationError("no"), 2),
+        (FailedError("no"), 1),
+        (FindingError("no"), 3),
+        (KeyboardInterrupt(), 130),
+        (click.Abort(), 130),
+        (click.UsageError("no"), 2),
+    ],
+)
+def test_each_error_has_its_exit_code(error: BaseException, code: int) -> None:
+    assert raising(error) == code
+
+
+def test_an_error_is_one_message_with_its_control_characters_visible(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    raising(ConfigurationError("bad\x1b[31m\nsecond line"))
+    assert capsys.readouterr().err == "error: bad\\x1b[31m\nsecond line\n"
+
+
+def test_a_defect_leaves_its_trace_in_a_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert raising(ZeroDivisionError("by zero")) == 1
+    err = capsys.readouterr().err
+    assert "error: ZeroDivisionError: by zero" in err
+    assert "Traceback" not in err
+    (trace,) = tmp_path.iterdir()
+    assert "ZeroDivisionError: by zero" in trace.read_text()
+    assert str(trace) in err
+
+
+def test_help_lists_every_command_and_imports_none() -> None:
+    script = (
+        "import sys\nfrom flows.cli import command\n"
+        "try:\n    command.main(['--help'], prog_name='rankhouse')\n"
+        "except SystemExit:\n    pass\n"
+        "heavy = {'prefect', 'polars', 'numpy', 'duckdb', 'pydantic', 'torch', 'rich'}\n"
+        "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    for name in COMMANDS:
+        assert name in result.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_an_example(name: str) -> None:
+    found = command.get_command(click.Context(command), name)
+    assert found is not None
+    leaves = list(found.commands.items()) if isinstance(found, click.Group) else [("", found)]
+    for word, leaf in leaves:
+        text = " ".join((leaf.help or "").split())
+        assert f"Example: rankhouse {name} {word}".rstrip() in text
