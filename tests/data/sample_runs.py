@@ -10,7 +10,8 @@ from typing import Any
 
 import polars as pl
 
-from schemas.frames import LABELS, QUERIES, QUERY_METRICS, RANKINGS, RUN_METRICS
+from schemas.frames import CHUNKS, LABELS, QUERIES, QUERY_METRICS, RANKINGS, RUN_METRICS
+from schemas.measures import Measure
 from warehouse.rows import (
     RunRow,
     StageRow,
@@ -40,17 +41,22 @@ def sample_run(
     depth: int = 10,
     measures: Sequence[str] = MEASURES,
     seed: int = 0,
+    is_real: bool = False,
     **changes: Any,
 ) -> dict[str, pl.DataFrame]:
     """The frames of one completed run; equal seeds give equal rankings, labels and values.
 
+    ``is_real``: the values are those of the rankings and labels, not drawn at random.
     ``changes`` replace fields of the run's row.
     """
     rng = random.Random(seed)
     query_ids = [f"q{i:05d}" for i in range(n_queries)]
     rankings = _rankings(query_ids, depth, rng)
     labels = _labels(query_ids, rng)
+    queries = _queries(query_ids)
     values = _values(query_ids, measures, rng)
+    if is_real:
+        values = score(rankings, labels, queries, measures, depth)
     rankings_digest = digest(f"rankings {seed} {n_queries} {depth}")
     labels_digest = digest(f"labels {seed} {n_queries}")
     benchmark_digest = digest(f"benchmark {n_queries}")
@@ -63,7 +69,7 @@ def sample_run(
         "started_at": started,
         "ended_at": started + timedelta(seconds=30),
         "seconds": 30.0,
-        "config": {"name": experiment, "measures": list(measures)},
+        "config": config_of(experiment, measures, depth),
         "config_digest": digest(experiment),
         "corpus_path": "corpus",
         "corpus_digest": digest("corpus"),
@@ -89,13 +95,48 @@ def sample_run(
     return {
         "runs": runs_frame(RunRow(**{**fields, **changes})),
         "stages": stages_frame(stages),
-        "queries": queries_frame(_queries(query_ids), benchmark_digest=benchmark_digest),
+        "queries": queries_frame(queries, benchmark_digest=benchmark_digest),
         "rankings": rankings_frame(rankings, rankings_digest=rankings_digest),
         "labels": labels_frame(labels, labels_digest=labels_digest),
         "measures": measures_frame(measures),
         "query_metrics": query_metrics_frame(values, run_id=run_id),
         "run_metrics": run_metrics_frame(means_of(values), run_id=run_id, comparability_keys=keys),
     }
+
+
+def config_of(experiment: str, measures: Sequence[str], depth: int) -> dict[str, Any]:
+    return {
+        "name": experiment,
+        "corpus": {"path": "corpus"},
+        "benchmark": {"path": "benchmark.jsonl"},
+        "retrieval": {"depth": depth},
+        "labelling": {"method": "document"},
+        "measures": list(measures),
+    }
+
+
+def score(
+    rankings: pl.DataFrame,
+    labels: pl.DataFrame,
+    queries: pl.DataFrame,
+    measures: Sequence[str],
+    depth: int,
+) -> pl.DataFrame:
+    from tasks.scoring import score_rankings
+    from tasks.truth import count_truth
+
+    return score_rankings(
+        rankings,
+        labels,
+        count_truth(labels, queries.select("query_id", has_field=pl.lit(value=True)), 1),
+        pl.DataFrame(schema=CHUNKS),
+        queries,
+        measures=[Measure.parse(name) for name in measures],
+        label_method="document",
+        min_coverage=0.5,
+        level=1,
+        depth=depth,
+    )
 
 
 def means_of(values: pl.DataFrame) -> pl.DataFrame:
@@ -137,7 +178,7 @@ def _rankings(query_ids: Sequence[str], depth: int, rng: random.Random) -> pl.Da
     rows = []
     for query_id in query_ids:
         scores = sorted((rng.random() for _ in range(depth)), reverse=True)
-        items = rng.sample(range(10 * depth), depth)
+        items = rng.sample(range(3 * depth), depth)
         for rank, (item, score) in enumerate(zip(items, scores, strict=True), start=1):
             rows.append((query_id, rank, f"d{item}", f"d{item}#0-100", score))
     return pl.DataFrame(rows, schema=RANKINGS, orient="row")
@@ -147,7 +188,7 @@ def _labels(query_ids: Sequence[str], rng: random.Random) -> pl.DataFrame:
     rows = [
         (query_id, "item", f"d{item}", f"d{item}", None, None, 1)
         for query_id in query_ids
-        for item in rng.sample(range(100), 3)
+        for item in rng.sample(range(15), 3)
     ]
     return pl.DataFrame(rows, schema=LABELS, orient="row")
 

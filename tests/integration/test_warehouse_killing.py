@@ -16,6 +16,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from flows.verifying import verify_warehouse
 from schemas.errors import FailedError, StorageError
 from schemas.home import Home
 from tests.data.sample_runs import sample_run
@@ -83,7 +84,7 @@ def check_whole(path: Path) -> None:
 @pytest.mark.slow
 def test_killed_at_thirty_random_moments_nothing_is_lost_or_doubled(home: Home) -> None:
     with Spool(home).start(IDS[0], experiment="before") as run:
-        run.finish(sample_run(IDS[0], experiment="before"))
+        run.finish(sample_run(IDS[0], experiment="before", is_real=True))
     load_parts(home)
     before = content(home.published, IDS[0])
     rng = random.Random(20261130)
@@ -112,6 +113,7 @@ def test_killed_at_thirty_random_moments_nothing_is_lost_or_doubled(home: Home) 
     assert content(home.published, IDS[0]) == before
     assert sorted(entry.name for entry in home.spool.iterdir()) == []
     assert load_parts(home).loaded == []
+    assert list(verify_warehouse(home, n_sampled=20, seed=0)) == []
     assert {entry.name for entry in home.path.iterdir()} == {
         "warehouse.duckdb",
         "published.duckdb",
@@ -163,6 +165,7 @@ def test_a_hundred_runs_of_four_processes_land_while_others_read_and_hold_the_fi
     landed = query(home.published, "SELECT run_id FROM runs WHERE experiment <> 'first'")
     assert sorted(run_id for (run_id,) in landed) == sorted(expected)
     check_whole(home.published)
+    assert list(verify_warehouse(home, n_sampled=20, seed=0)) == []
     assert query(home.published, "SELECT count(*) FROM events") == [(0,)]
 
 
