@@ -43,7 +43,7 @@ from tasks.shards import (
     write_shard,
 )
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("rankhouse")
 
 ABANDONED_SECONDS = 24 * 3600
 
