@@ -11,7 +11,7 @@ from schemas.errors import UsageError
 from schemas.measures import Measure
 from tasks.graded import Floats, Mask, mean_of
 from tasks.tie_reports import TieReport
-from tasks.trec_bytes import STANDARD_INPUT, show_id
+from tasks.trec_bytes import STANDARD_INPUT, check_exists, show_id
 from tasks.trec_files import read_qrels, read_run
 from tasks.trec_qrels import prepare_qrels
 from tasks.trec_scoring import RunScores, TrecOptions, score_run
@@ -65,6 +65,8 @@ def score_files(
         measure.check_files()
     if [qrels_source, *run_sources].count(STANDARD_INPUT) > 1:
         raise UsageError("- is given twice, but standard input can be read only once")
+    for source in (qrels_source, *run_sources):
+        check_exists(source)
     qrels = prepare_qrels(read_qrels(qrels_source), level=options.level)
     runs = []
     for source in run_sources:

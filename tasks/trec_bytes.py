@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,12 @@ _CHECK_BLOCK = 1 << 18
 def name_of(source: str) -> str:
     """The path, or what ``-`` stands for."""
     return "standard input" if source == STANDARD_INPUT else source
+
+
+def check_exists(source: str) -> None:
+    """Refuse a file that is not there, before much time is spent on the others."""
+    if source != STANDARD_INPUT and not Path(source).exists():
+        raise InputError("there is no such file", path=source)
 
 
 def load_bytes(source: str) -> Buffer:

@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -195,6 +196,16 @@ def test_contracts_are_printed_for_every_measure(capsys: pytest.CaptureFixture[s
     assert "range    0 to no upper end" in table
     assert "range    0 to 1" in table
     assert max(map(len, table.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("name", ["trec", "measures"])
+def test_the_example_of_the_help_runs(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("first.run").rename("bm25.run")
+    Path("second.run.gz").rename("dense.run.gz")
+    example = Result(capsys, name, "--help").out.partition("Example: rankhouse ")[2]
+    words = shlex.split(example.partition("\n\n")[0])
+    assert words[0] == name
+    assert Result(capsys, *words).code == 0
 
 
 def test_neither_prefect_nor_a_database_nor_a_model_library_is_loaded() -> None:
