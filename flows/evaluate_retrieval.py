@@ -14,7 +14,7 @@ from prefect.runtime import flow_run
 from prefect.utilities.annotations import quote
 
 from flows.pipeline import Pipeline, store_of_workspace, workspace_of
-from flows.preflight import check_storage, survey_inputs
+from flows.preflight import check_endpoints, check_storage, survey_inputs
 from flows.reporting import Report, report_of
 from flows.results import RunContext, failed_frames_of, frames_of
 from schemas.errors import RefusedError
@@ -53,6 +53,7 @@ def evaluate_retrieval(
     where = Home(Path(home)) if home else find_home()
     check_storage(experiment, where)
     inputs = survey_inputs(experiment)
+    check_endpoints(experiment, where)
     workspace = workspace_of(experiment, where, shows_progress=shows_progress)
     context = RunContext(
         run_id=new_run_id(),

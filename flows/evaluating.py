@@ -50,11 +50,12 @@ def evaluate_and_print(
     Raises:
         RankhouseError: see ``evaluate_retrieval``.
     """
-    from flows.preflight import check_storage, survey_inputs
+    from flows.preflight import check_endpoints, check_storage, survey_inputs
 
     # Refused here, before Prefect is imported or its server started.
     survey_inputs(experiment)
     check_storage(experiment, home)
+    check_endpoints(experiment, home)
     say(f"home {home.path}")
     report = _evaluate(experiment, home, logical_date)
     if format == "table":

@@ -95,10 +95,23 @@ class Pipeline:
             self._summarize(experiment.summary, queries=queries, rankings=rankings, chunks=chunks)
 
     def _summarize(self, summary: Summary, **inputs: Artifact) -> None:
-        written = self._run(stages.write_responses, summary=summary, **inputs)
-        bank = self._run(stages.build_question_bank, contexts=written["contexts"], summary=summary)[
-            "bank"
-        ]
+        from tasks import engaging
+
+        self._warn_of_unknown_prices(summary)
+        written = self._run(
+            stages.write_responses,
+            summary=summary,
+            settings=engaging.settings_of_generator(summary),
+            spent=self._spent(),
+            **inputs,
+        )
+        bank = self._run(
+            stages.build_question_bank,
+            contexts=written["contexts"],
+            summary=summary,
+            settings=engaging.settings_of_judge(summary),
+            spent=self._spent(),
+        )["bank"]
         self._run(
             stages.score_summaries,
             queries=inputs["queries"],
@@ -106,7 +119,22 @@ class Pipeline:
             responses=written["responses"],
             bank=bank,
             summary=summary,
+            settings=engaging.settings_of_scores(summary),
+            spent=self._spent(),
         )
+
+    def _spent(self) -> dict[str, float]:
+        """Calls, tokens and money that this run has paid so far."""
+        figures = [run.output.figures for run in self.runs.values() if not run.is_cached]
+        return {
+            name: sum(float(str(of_stage.get(f"spent_{name}", 0))) for of_stage in figures)
+            for name in ("calls", "tokens", "money")
+        }
+
+    def _warn_of_unknown_prices(self, summary: Summary) -> None:
+        priced = {price.model for price in summary.prices}
+        for model in sorted({endpoint.model for endpoint in summary.endpoints.values()} - priced):
+            logger.warning("summary.prices has no price of %s: its cost is NULL", model)
 
     def _load(self) -> tuple[Artifact, Artifact]:
         inputs = self.inputs

@@ -75,6 +75,18 @@ def check_storage(experiment: Experiment, home: Home) -> None:
         ArtifactStore(experiment.execution.store, scratch=home.path / "downloads").prepare()
 
 
+def check_endpoints(experiment: Experiment, home: Home) -> None:
+    """Refuse LLM endpoints that cannot work: a missing key, a wrong URL, an unknown model.
+
+    Raises:
+        ConfigurationError: see ``tasks.probing``; one small call is made at the first use.
+    """
+    if experiment.summary is not None and experiment.summary.endpoints:
+        from tasks import engaging
+
+        engaging.check_endpoints(experiment.summary, home.items)
+
+
 def _plugin_digest(plugin: str | None) -> str | None:
     """The plug-in module's source enters the key of chunking: an edited plug-in cuts anew."""
     if plugin is None:

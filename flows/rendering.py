@@ -68,9 +68,16 @@ def _chunking(chunking: dict[str, object]) -> str:
 
 
 def _summary(summary: dict[str, object]) -> str:
-    judge = str(summary["judge"])
+    judge = _named(summary["judge"])
     caution = " (no LLM: it only looks for phrases)" if judge == "lexical" else ""
-    return f"generator {summary['generator']}; judge {judge}{caution}"
+    return f"generator {_named(summary['generator'])}; judge {judge}{caution}"
+
+
+def _named(who: object) -> str:
+    """A built-in by its name, an endpoint by its model and URL."""
+    if isinstance(who, dict):
+        return clean(f"{who['model']} at {who['base_url']}")
+    return str(who)
 
 
 def _measures(report: Report) -> str:

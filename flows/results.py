@@ -7,13 +7,16 @@ import time
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from flows.provenance import git_state, machine, versions
 from schemas.comparability import comparability_key
+from schemas.experiment import Summary
+from schemas.frames import LLM_CALLS
 from tasks.caching import StageRun
+from tasks.engaging import version_of_judge
 from tasks.measuring import peak_memory
 from warehouse import rows
 
@@ -57,9 +60,13 @@ def frames_of(pipeline: Pipeline, context: RunContext) -> dict[str, pl.DataFrame
     run_id = context.run_id
     read = pipeline.store.frame
     query_metrics, run_metrics = metrics_of(pipeline)
+    summary = pipeline.experiment.summary
     keys = {
         name: comparability_key(
-            pipeline.experiment, benchmark_digest=pipeline.inputs.benchmark.digest, measure=name
+            pipeline.experiment,
+            benchmark_digest=pipeline.inputs.benchmark.digest,
+            measure=name,
+            judge_version="" if summary is None else version_of_judge(summary),
         )
         for name in run_metrics["measure"]
     }
@@ -85,7 +92,23 @@ def frames_of(pipeline: Pipeline, context: RunContext) -> dict[str, pl.DataFrame
         for table, name in (("summary_scores", "scores"), ("summary_questions", "questions")):
             frame = read(pipeline.artifact("score_summaries", name))
             frames[table] = rows.summary_frame(frame, run_id=run_id)
+        frames["llm_calls"] = rows.summary_frame(calls_of(pipeline), run_id=run_id)
     return frames
+
+
+def calls_of(pipeline: Pipeline) -> pl.DataFrame:
+    """The LLM calls of all stages; those of a stage that was reused cost this run nothing."""
+    frames = [LLM_CALLS.to_frame()]
+    for run in pipeline.runs.values():
+        if "calls" not in run.output.artifacts:
+            continue
+        calls = pipeline.store.frame(run.output.artifacts["calls"])
+        if run.is_cached:
+            calls = calls.filter(pl.col("status") == "answered").with_columns(
+                is_reused=pl.lit(value=True), n_tries=pl.lit(0, dtype=pl.Int64)
+            )
+        frames.append(calls)
+    return pl.concat(frames).drop("subject")
 
 
 def failed_frames_of(
@@ -171,7 +194,8 @@ def run_row(
                 "name": inputs.model.name,
                 "revision": inputs.model.revision,
                 "weights_digest": inputs.model.digest,
-            }
+            },
+            *_summary_models(experiment.summary),
         ],
         rankhouse_version=version("rankhouse"),
         git_commit=commit,
@@ -181,6 +205,16 @@ def run_row(
         machine=machine(),
         flow_run_id=context.flow_run_id,
     )
+
+
+def _summary_models(summary: Summary | None) -> list[dict[str, Any]]:
+    if summary is None:
+        return []
+    return [
+        {"role": role, "name": endpoint.model, "revision": None, "weights_digest": None}
+        | {"endpoint": endpoint.base_url}
+        for role, endpoint in summary.endpoints.items()
+    ]
 
 
 def stage_rows(pipeline: Pipeline, run_id: str) -> list[rows.StageRow]:
@@ -238,7 +272,15 @@ def _completed_or_degraded(pipeline: Pipeline) -> tuple[str, str | None]:
     names = ", ".join(
         f"{name} ({count})" for name, count in failed.select("measure", "n_failed").iter_rows()
     )
-    return "degraded", f"values failed: {names}"
+    reasons = [f"values failed: {names}"]
+    if "score_summaries" in pipeline.runs:
+        scores = pipeline.store.frame(pipeline.artifact("score_summaries", "scores"))
+        failed = scores.filter(pl.col("status") != "scored")
+        counts = failed["status"].value_counts(sort=True).iter_rows()
+        of_summaries = ", ".join(f"{status} ({count})" for status, count in counts)
+        if of_summaries:
+            reasons.append(f"summaries: {of_summaries}, such as: {failed['message'][0]}")
+    return "degraded", "; ".join(reasons)
 
 
 def _digest(pipeline: Pipeline, stage: str, name: str) -> str | None:

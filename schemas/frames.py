@@ -140,6 +140,8 @@ SUMMARY_RESPONSES = pl.Schema(
         "response_source": pl.String,  # benchmark, or the generator's name
         "status": pl.String,  # NULL: there is a response; else why not
         "message": pl.String,
+        # of the generator's contexts, for want of room; NULL: the response was not generated
+        "n_characters_cut": pl.Int64,
     }
 )
 QUESTION = pl.Struct({"key_phrase": pl.String, "question": pl.String})
@@ -160,8 +162,8 @@ SUMMARY_SCORES = pl.Schema(
         "summary_score": pl.Float64,
         "qa": pl.Float64,
         "conciseness": pl.Float64,
-        "n_questions": pl.Int64,
-        "n_answered": pl.Int64,  # answers that are "1"
+        "n_questions": pl.Int64,  # each as often as it was asked
+        "n_answered": pl.Int64,  # answers that are "1", over all repeats
         "response": pl.String,
         "response_source": pl.String,  # benchmark, or the generator's name
         "n_characters_response": pl.Int64,
@@ -169,6 +171,9 @@ SUMMARY_SCORES = pl.Schema(
         "contexts_digest": pl.String,
         "generator": pl.String,
         "judge": pl.String,
+        "n_repeats": pl.Int64,
+        "spread": pl.Float64,  # highest minus lowest of the repeats; NULL: asked once
+        "n_characters_cut": pl.Int64,
     }
 )
 SUMMARY_QUESTIONS = pl.Schema(
@@ -177,7 +182,32 @@ SUMMARY_QUESTIONS = pl.Schema(
         "question_index": pl.Int64,  # from 0
         "key_phrase": pl.String,
         "question": pl.String,
-        "answer": pl.String,  # "1" or "0"; NULL when it was not answered
+        "answer": pl.String,  # "1" or "0", of the first repeat; NULL when it was not answered
         "reason": pl.String,  # why this answer
+        "answers": pl.String,  # of all repeats, such as 101
+    }
+)
+LLM_CALLS = _schema(
+    {
+        "call_key": pl.String,
+        "subject": pl.String,  # sha256 of the text that it is about
+        "query_id": pl.String,  # the first query that it was made for
+        "purpose": pl.String,  # summary, key_phrases, questions, answers
+        "endpoint": pl.String,
+        "model": pl.String,
+        "parameters": pl.String,  # JSON object
+        "prompt_version": pl.String,
+        "sample": pl.String,
+        "is_reused": pl.Boolean,
+        "status": pl.String,  # answered, or why not
+        "message": pl.String,  # NULL when answered
+        "n_tries": pl.Int64,  # 0: reused, or never sent
+        "prompt_tokens": pl.Int64,
+        "completion_tokens": pl.Int64,
+        "cost": pl.Float64,  # NULL: price or tokens are not known
+        "currency": pl.String,
+        "prices_of": pl.Date,
+        "started_at": pl.Datetime("us", "UTC"),
+        "seconds": pl.Float64,
     }
 )

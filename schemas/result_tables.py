@@ -31,6 +31,7 @@ SUMMARY_STATUSES = (
     "timeout",
     "rate_limited",
     "invalid_reply",
+    "over_budget",
 )
 
 
@@ -221,6 +222,9 @@ class SummaryScores(Table):
     contexts_digest: str = pa.Field(str_matches=DIGEST_PATTERN, nullable=True)
     generator: str = pa.Field(nullable=True)
     judge: str = pa.Field(nullable=True)
+    n_repeats: int = pa.Field(ge=1, nullable=True)
+    spread: float = pa.Field(in_range={"min_value": 0, "max_value": 1}, nullable=True)
+    n_characters_cut: int = pa.Field(ge=0, nullable=True)
 
     class Config:
         """A query has one summary score."""
@@ -255,6 +259,7 @@ class SummaryQuestions(Table):
     question: str
     answer: str = pa.Field(isin=("0", "1"), nullable=True)
     reason: str = pa.Field(nullable=True)
+    answers: str = pa.Field(str_matches=r"^[01]+$", nullable=True)
 
     class Config:
         """An index holds one question."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pandera.polars as pa
 
+from schemas.llm_tables import LlmCalls
 from schemas.result_tables import (
     Labels,
     Measures,
@@ -30,6 +31,7 @@ MODELS: dict[str, type[pa.DataFrameModel]] = {
     "run_metrics": RunMetrics,
     "summary_scores": SummaryScores,
     "summary_questions": SummaryQuestions,
+    "llm_calls": LlmCalls,
     "events": Events,
 }
 """Table name to model, in the order in which a part is written and loaded."""

@@ -20,6 +20,7 @@ Status = Literal[
     "timeout",
     "rate_limited",
     "invalid_reply",
+    "over_budget",
 ]
 """Why there is no score; each is ``failed`` in ``query_metrics``."""
 
@@ -59,6 +60,10 @@ class Judge(Protocol):
     @property
     def version(self) -> str:
         """What identifies it beside its name: prompts, model, parameters."""
+        ...
+
+    def sampled(self, sample: str) -> Judge:
+        """The same judge asked once more; ``sample`` tells its answers from the others."""
         ...
 
     def find_key_phrases(self, contexts: Sequence[str]) -> list[list[str] | Failure]:

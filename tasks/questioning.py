@@ -7,22 +7,35 @@ from typing import TypeVar
 
 import polars as pl
 
+from schemas.endpoints import Endpoint
 from schemas.errors import StageError
 from schemas.experiment import Summary
 from schemas.frames import QUESTION_BANK
 from tasks.gathering import join_contexts
 from tasks.judging import Answer, Failure, Judge, Question
 from tasks.lexical import LexicalJudge
+from tasks.llm_judging import CompleterOf, LLMJudge
+from tasks.prompting import load_prompts
 
 Given = TypeVar("Given")
 Got = TypeVar("Got")
 
 
-def make_judge(config: Summary) -> Judge:
-    """The judge that the configuration names."""
-    if config.judge != "lexical":
-        raise StageError(f"summary.judge is {config.judge!r}; this version knows 'lexical'")
-    return LexicalJudge()
+def make_judge(config: Summary, completer_of: CompleterOf | None = None) -> Judge:
+    """The judge that the configuration names.
+
+    Args:
+        config: the section.
+        completer_of: what asks an endpoint; only an LLM needs it.
+
+    Raises:
+        StageError: the judge is an LLM, and there is nothing to ask it with.
+    """
+    if not isinstance(config.judge, Endpoint):
+        return LexicalJudge()
+    if completer_of is None:
+        raise StageError(f"summary.judge is {config.judge_name}: judge with a desk (desk_of)")
+    return LLMJudge(completer_of(config.judge), load_prompts(config.prompts))
 
 
 def needs_questions(config: Summary) -> bool:

@@ -5,8 +5,9 @@ One screen a stage shows what its key is made of. Tasks take and give references
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from prefect import task
@@ -18,6 +19,9 @@ from tasks.artifacts import ArtifactStore
 from tasks.caching import Workspace, stage_policy
 from tasks.measuring import Measurement
 from warehouse.load import LoadReport, load_parts
+
+if TYPE_CHECKING:
+    from tasks.engaging import Desk
 
 Output = dict[str, Any]
 
@@ -150,7 +154,16 @@ def embed_chunks(
         .then(pl.col("text"))
         .otherwise(pl.concat_str("title", "text", separator="\n"))
     ).to_series()
-    return _embed(measurement, store, workspace, texts.to_list(), embedding, model, is_query=False)
+    return _embed(
+        measurement,
+        store,
+        workspace,
+        texts.to_list(),
+        embedding,
+        model,
+        names=frame["chunk_id"].to_list(),
+        prompt=embedding.document_prompt,
+    )
 
 
 @task(
@@ -175,8 +188,17 @@ def embed_queries(
     """Turn queries into vectors."""
     measurement = Measurement("embed_queries")
     store = store_of(workspace)
-    texts = store.frame(queries)["text"].to_list()
-    return _embed(measurement, store, workspace, texts, embedding, model, is_query=True)
+    frame = store.frame(queries)
+    return _embed(
+        measurement,
+        store,
+        workspace,
+        frame["text"].to_list(),
+        embedding,
+        model,
+        names=frame["query_id"].to_list(),
+        prompt=embedding.query_prompt,
+    )
 
 
 def _embed(
@@ -187,7 +209,8 @@ def _embed(
     embedding: Embedding,
     model: Any,
     *,
-    is_query: bool,
+    names: list[str],
+    prompt: str,
 ) -> Output:
     from tasks.embedding import embed_texts
     from tasks.progress import progress_writer
@@ -196,7 +219,8 @@ def _embed(
         texts,
         model,
         embedding,
-        prompt=embedding.query_prompt if is_query else embedding.document_prompt,
+        names=names,
+        prompt=prompt,
         items=Path(workspace.items) / "embeddings",
         threads=workspace.threads,
         device=workspace.device,
@@ -367,10 +391,15 @@ def rank(
 
 
 @task(
-    cache_policy=stage_policy("write_responses", "tasks.responding", libraries=("sentencex",)),
+    cache_policy=stage_policy(
+        "write_responses",
+        "tasks.responding",
+        libraries=("sentencex",),
+        ignoring=("summary", "spent"),
+    ),
     persist_result=True,
     result_serializer="json",
-    task_run_name="write responses with {summary.generator}",
+    task_run_name="write responses with {summary.generator_name}",
 )
 def write_responses(
     *,
@@ -379,52 +408,77 @@ def write_responses(
     rankings: Artifact,
     chunks: Artifact,
     summary: Summary,
+    settings: dict[str, Any],
+    spent: dict[str, float],
 ) -> Output:
-    """Gather the contexts of each judged query, and its response: given, else generated."""
+    """Gather the contexts of each judged query, and its response: given, else generated.
+
+    ``settings`` holds what of the section decides them, ``spent`` what the run has paid so far.
+    """
+    from tasks.calls import subject_of
     from tasks.gathering import gather_contexts
-    from tasks.responding import summarize_queries
+    from tasks.responding import make_generator, summarize_queries
 
     measurement = Measurement("write_responses")
     store = store_of(workspace)
     frames = store.frame(queries), store.frame(rankings), store.frame(chunks)
-    responses = summarize_queries(*frames, summary)
+    with _desk(workspace, summary, spent) as desk:
+        generator = make_generator(summary, desk.completer)
+        responses = summarize_queries(*frames, summary, generator)
     n_failed = responses["status"].count()
+    asked = {subject_of([text]): query_id for query_id, text in _pairs(frames[0], "text")}
     return measurement.output(
         {
             "contexts": store.put_frame("contexts", gather_contexts(*frames, summary)),
             "responses": store.put_frame("responses", responses),
+            **_calls(desk, store, asked),
         },
-        {"n_responses": responses.height, "n_failed": n_failed},
-        is_reusable=summary.is_deterministic or not n_failed,
+        {"n_responses": responses.height, "n_failed": n_failed, **desk.figures()},
+        is_reusable=isinstance(summary.generator, str) or not n_failed,
     )
 
 
 @task(
-    cache_policy=stage_policy("build_question_bank", "tasks.questioning"),
+    cache_policy=stage_policy(
+        "build_question_bank", "tasks.questioning", ignoring=("summary", "spent")
+    ),
     persist_result=True,
     result_serializer="json",
-    task_run_name="ask questions with {summary.judge}",
+    task_run_name="ask questions with {summary.judge_name}",
 )
-def build_question_bank(*, workspace: Workspace, contexts: Artifact, summary: Summary) -> Output:
+def build_question_bank(
+    *,
+    workspace: Workspace,
+    contexts: Artifact,
+    summary: Summary,
+    settings: dict[str, Any],
+    spent: dict[str, float],
+) -> Output:
     """Find key phrases and make closed questions, once for different contexts."""
     from tasks.questioning import build_question_bank as build
+    from tasks.questioning import make_judge
 
     measurement = Measurement("build_question_bank")
     store = store_of(workspace)
-    bank = build(store.frame(contexts), summary)
+    frame = store.frame(contexts)
+    with _desk(workspace, summary, spent) as desk:
+        bank = build(frame, summary, make_judge(summary, desk.completer))
     n_failed = bank["status"].count()
+    asked = {digest: query_id for query_id, digest in _pairs(frame, "contexts_digest")}
     return measurement.output(
-        {"bank": store.put_frame("bank", bank)},
-        {"n_contexts": bank.height, "n_failed": n_failed},
-        is_reusable=summary.is_deterministic or not n_failed,
+        {"bank": store.put_frame("bank", bank), **_calls(desk, store, asked)},
+        {"n_contexts": bank.height, "n_failed": n_failed, **desk.figures()},
+        is_reusable=isinstance(summary.judge, str) or not n_failed,
     )
 
 
 @task(
-    cache_policy=stage_policy("score_summaries", "tasks.summarizing"),
+    cache_policy=stage_policy(
+        "score_summaries", "tasks.summarizing", ignoring=("summary", "spent")
+    ),
     persist_result=True,
     result_serializer="json",
-    task_run_name="score summaries with {summary.judge}",
+    task_run_name="score summaries with {summary.judge_name}",
 )
 def score_summaries(
     *,
@@ -434,31 +488,66 @@ def score_summaries(
     responses: Artifact,
     bank: Artifact,
     summary: Summary,
+    settings: dict[str, Any],
+    spent: dict[str, float],
 ) -> Output:
     """Ask each summary the questions of its contexts, and combine the scores."""
     from tasks import summarizing
+    from tasks.calls import subject_of
+    from tasks.questioning import make_judge
     from tasks.scoring import average_metrics
 
     measurement = Measurement("score_summaries")
     store = store_of(workspace)
-    frame = store.frame(queries)
-    scored = summarizing.score_summaries(
-        store.frame(responses), store.frame(contexts), store.frame(bank), summary
-    )
+    frame, given = store.frame(queries), store.frame(responses)
+    with _desk(workspace, summary, spent) as desk:
+        scored = summarizing.score_summaries(
+            *(given, store.frame(contexts), store.frame(bank), summary),
+            make_judge(summary, desk.completer),
+        )
     values = summarizing.summary_metrics(frame, scored.scores, summary)
     # Lost ground truth is of ranking labels: no summary score rests on it.
     without_loss = frame.select("query_id", n_lost=pl.lit(0, dtype=pl.Int64))
     n_failed = int((scored.scores["status"] != "scored").sum())
+    asked = {subject_of([text]): query_id for query_id, text in _pairs(given, "response")}
     return measurement.output(
         {
             "scores": store.put_frame("summary_scores", scored.scores),
             "questions": store.put_frame("summary_questions", scored.questions),
             "query_metrics": store.put_frame("query_metrics", values),
             "run_metrics": store.put_frame("run_metrics", average_metrics(values, without_loss)),
+            **_calls(desk, store, asked),
         },
-        {"n_failed": n_failed},
+        {"n_failed": n_failed, **desk.figures()},
         is_reusable=summary.is_deterministic or not n_failed,
     )
+
+
+def _desk(
+    workspace: Workspace, summary: Summary, spent: dict[str, float]
+) -> AbstractContextManager[Desk]:
+    from tasks.engaging import desk_of
+    from tasks.pricing import Spent
+    from tasks.progress import progress_writer
+
+    return desk_of(
+        summary,
+        Path(workspace.items),
+        spent=Spent(int(spent["calls"]), int(spent["tokens"]), spent["money"]),
+        say=progress_writer(workspace.shows_progress),
+    )
+
+
+def _pairs(frame: pl.DataFrame, column: str) -> list[tuple[str, str]]:
+    """Query and value, the last row first: the first query of equal values stays in a mapping."""
+    return frame.select("query_id", column).drop_nulls().reverse().rows()
+
+
+def _calls(desk: Desk, store: ArtifactStore, queries: dict[str, str]) -> dict[str, Artifact]:
+    """The calls of a stage, where there is an LLM at all."""
+    if not desk.summary.endpoints:
+        return {}
+    return {"calls": store.put_frame("llm_calls", desk.calls(queries))}
 
 
 @task(cache_policy=NO_CACHE, persist_result=False, task_run_name="write results")

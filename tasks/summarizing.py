@@ -7,6 +7,7 @@ the questions are asked of the summary. What fails has a status and no number.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -27,6 +28,9 @@ from tasks.questioning import (
     needs_questions,
     run_step,
 )
+
+Repeats = list[list[Answer]]
+"""The answers to one summary's questions, once a repeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +118,11 @@ def score_summaries(
     )
     cases = frame.to_dicts()
     asked = [_questions_of(case, config) for case in cases]
-    answered = run_step(
-        lambda todo: answer_questions(judge, todo),
-        [
-            questions if isinstance(questions, Failure) else (case["response"], questions)
-            for case, questions in zip(cases, asked, strict=True)
-        ],
-    )
+    todo: list[tuple[str, list[Question]] | Failure] = [
+        questions if isinstance(questions, Failure) else (case["response"], questions)
+        for case, questions in zip(cases, asked, strict=True)
+    ]
+    answered = _answer_repeatedly(judge, todo, config.repeats)
     scores, rows = [], []
     for case, questions, answers in zip(cases, asked, answered, strict=True):
         scores.append(_score_row(case, answers, config, judge))
@@ -130,6 +132,24 @@ def score_summaries(
         pl.DataFrame(scores, schema=SUMMARY_SCORES, orient="row"),
         pl.DataFrame(rows, schema=SUMMARY_QUESTIONS, orient="row"),
     )
+
+
+def _answer_repeatedly(
+    judge: Judge, todo: list[tuple[str, list[Question]] | Failure], n_repeats: int
+) -> list[Repeats | Failure]:
+    """The answers of each repeat; a case fails where one of its repeats does."""
+    repeats: list[Repeats | Failure] = [case if isinstance(case, Failure) else [] for case in todo]
+    for number in range(n_repeats):
+        asked = judge if number == 0 else judge.sampled(str(number))
+        outcomes = run_step(partial(answer_questions, asked), todo)
+        for index, outcome in enumerate(outcomes):
+            before = repeats[index]
+            if isinstance(before, Failure):
+                continue
+            repeats[index] = outcome if isinstance(outcome, Failure) else [*before, outcome]
+            if isinstance(outcome, Failure):
+                todo[index] = outcome
+    return repeats
 
 
 def _questions_of(case: dict[str, Any], config: Summary) -> list[Question] | Failure:
@@ -146,7 +166,7 @@ def _questions_of(case: dict[str, Any], config: Summary) -> list[Question] | Fai
 
 
 def _score_row(
-    case: dict[str, Any], answers: list[Answer] | Failure, config: Summary, judge: Judge
+    case: dict[str, Any], repeats: Repeats | Failure, config: Summary, judge: Judge
 ) -> dict[str, Any]:
     n_contexts = len(join_contexts(case["contexts"]))
     row = {
@@ -158,32 +178,44 @@ def _score_row(
         "contexts_digest": case["contexts_digest"],
         "generator": None if case["response_source"] == "benchmark" else case["response_source"],
         "judge": judge.name,
+        "n_characters_cut": case["n_characters_cut"],
     }
-    if isinstance(answers, Failure):
-        return row | {"status": answers.status, "message": answers.message}
-    n_answered = sum(answer.value == "1" for answer in answers)
-    parts = combine_score(
-        n_answered=n_answered,
-        n_questions=len(answers),
-        n_characters_summary=len(case["response"]),
-        n_characters_contexts=n_contexts,
-        coeff=config.coeff,
-        length_penalty=config.length_penalty,
-    )
-    counts = {"n_questions": len(answers), "n_answered": n_answered}
-    return row | {"status": "scored"} | asdict(parts) | counts
+    if isinstance(repeats, Failure):
+        return row | {"status": repeats.status, "message": repeats.message}
+
+    def combine(answers: list[Answer]) -> SummaryParts:
+        return combine_score(
+            n_answered=sum(answer.value == "1" for answer in answers),
+            n_questions=len(answers),
+            n_characters_summary=len(case["response"]),
+            n_characters_contexts=n_contexts,
+            coeff=config.coeff,
+            length_penalty=config.length_penalty,
+        )
+
+    # Every repeat asks as many questions, so the score of all answers is the repeats' mean.
+    everything = [answer for answers in repeats for answer in answers]
+    alone = [combine(answers).summary_score for answers in repeats]
+    counts = {
+        "n_questions": len(everything),
+        "n_answered": sum(answer.value == "1" for answer in everything),
+        "n_repeats": len(repeats),
+        "spread": max(alone) - min(alone) if len(repeats) > 1 else None,
+    }
+    return row | {"status": "scored"} | asdict(combine(everything)) | counts
 
 
 def _question_rows(
-    query_id: str, questions: list[Question], answers: list[Answer] | Failure
+    query_id: str, questions: list[Question], repeats: Repeats | Failure
 ) -> list[tuple[object, ...]]:
     rows: list[tuple[object, ...]] = []
     for index, question in enumerate(questions):
-        given: tuple[str | None, str | None]
-        if isinstance(answers, Failure):
-            given = (None, answers.message)
+        given: tuple[str | None, str | None, str | None]
+        if isinstance(repeats, Failure):
+            given = (None, repeats.message, None)
         else:
-            given = (answers[index].value, answers[index].reason)
+            first = repeats[0][index]
+            given = (first.value, first.reason, "".join(one[index].value for one in repeats))
         rows.append((query_id, index, question.key_phrase, question.text, *given))
     return rows
 

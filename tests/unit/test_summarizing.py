@@ -357,15 +357,15 @@ def test_a_judge_that_loses_an_item_is_an_error() -> None:
 def test_questions_are_kept_with_their_answers_and_reasons() -> None:
     judge = ScriptedJudge(["Anna", "Boris"], answers=[Answer("1", "said"), Answer("0", "missing")])
     assert run(queries(one()), judge).questions.rows() == [
-        ("q", 0, "Anna", "Anna?", "1", "said"),
-        ("q", 1, "Boris", "Boris?", "0", "missing"),
+        ("q", 0, "Anna", "Anna?", "1", "said", "1"),
+        ("q", 1, "Boris", "Boris?", "0", "missing", "0"),
     ]
 
 
 def test_questions_that_were_not_answered_are_kept_with_the_reason() -> None:
     judge = ScriptedJudge(["Anna"], answers=Failure("timeout", "after 60 s"))
     assert run(queries(one()), judge).questions.rows() == [
-        ("q", 0, "Anna", "Anna?", None, "after 60 s")
+        ("q", 0, "Anna", "Anna?", None, "after 60 s", None)
     ]
 
 

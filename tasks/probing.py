@@ -1,0 +1,110 @@
+"""The first call to an endpoint's model: is it there, and how does it have to be asked?
+
+It is made once, before any stage starts, and recorded in the store of calls; later runs start
+without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from schemas.errors import ConfigurationError
+from tasks.abilities import adapt, body_of, first_guess, read_abilities
+from tasks.calls import Call
+from tasks.completing import Completer
+from tasks.replies import InvalidReplyError, read_json
+from tasks.troubles import Trouble, completion_of, wait_before
+
+_ASKED = (("system", 'Reply with JSON only: {"ok": true}'), ("user", "Are you there?"))
+_SCHEMA = {
+    "type": "object",
+    "properties": {"ok": {"type": "boolean"}},
+    "required": ["ok"],
+    "additionalProperties": False,
+}
+MOST_STEPS = 12
+"""Sendings of one probe: there are seven things to adapt, and a few that pass by themselves."""
+
+
+async def probe(completer: Completer, section: str) -> None:
+    """Find out how a model has to be asked, and record it; nothing is sent if it is known.
+
+    Args:
+        completer: of the endpoint.
+        section: the key of the configuration that names it, for messages.
+
+    Raises:
+        ConfigurationError: it cannot be reached, is no such endpoint, or knows no such model.
+    """
+    endpoint = completer.endpoint
+    if read_abilities(completer.store.get_abilities(endpoint)) is not None:
+        return
+    call = Call("probe", _ASKED, _SCHEMA, "")
+    abilities, n_waits = first_guess(endpoint), 0
+    for _ in range(MOST_STEPS):
+        body = body_of(call, endpoint, abilities, endpoint.max_output_tokens)
+        try:
+            reply = await completer.post(body)
+            if abilities.mode != "text" and not _is_json(reply):
+                # It took the parameter and took no notice of it.
+                abilities = replace(abilities, mode=abilities.next_mode or "text")
+                continue
+        except Trouble as trouble:
+            if trouble.remedy == "adapt":
+                adapted = adapt(abilities, trouble.message)
+                if adapted is None and abilities.next_mode is not None:
+                    adapted = replace(abilities, mode=abilities.next_mode)
+                if adapted is not None:
+                    abilities = adapted
+                    continue
+            if trouble.remedy != "wait" or trouble.code in (None, 0) or n_waits >= 2:
+                if trouble.was_turned_away and trouble.code is not None:
+                    return  # it is there and busy; how to ask it shows with the first calls
+                raise _refusal(completer, section, trouble) from None
+            n_waits += 1
+            await asyncio.sleep(min(wait_before(n_waits, trouble.retry_after), 10.0))
+            continue
+        completer.use(abilities)
+        return
+    raise ConfigurationError(
+        f"summary.{section}: {endpoint.model} at {endpoint.base_url} answers, but no way of "
+        "asking it works"
+    )
+
+
+def _is_json(reply: object) -> bool:
+    """Whether the reply is JSON alone, as a server with structured output gives it."""
+    try:
+        completion = completion_of(reply)
+    except Trouble as trouble:
+        if trouble.message.startswith("the endpoint's answer"):
+            raise
+        return False
+    if completion.is_cut:
+        return False
+    try:
+        return isinstance(read_json(completion.content), dict)
+    except InvalidReplyError:
+        return False
+
+
+def _refusal(completer: Completer, section: str, trouble: Trouble) -> ConfigurationError:
+    endpoint = completer.endpoint
+    where = f"summary.{section}: {endpoint.model} at {endpoint.base_url}"
+    if trouble.code in (401, 403):
+        variable = endpoint.key_variable
+        hint = (
+            f"check the key in the environment variable {variable}"
+            if variable
+            else "it wants a key: name the environment variable that holds it as api_key_env"
+        )
+    elif trouble.code == 404:
+        hint = "there is no such model there, or base_url is wrong (it mostly ends in /v1)"
+    elif trouble.code == 0 or trouble.status == "timeout":
+        hint = "is the server running, and is base_url right?"
+    elif trouble.code is None:
+        hint = "this is not an OpenAI-compatible endpoint; base_url mostly ends in /v1"
+    else:
+        hint = "check model and base_url"
+    return ConfigurationError(f"{where}: {trouble.message}; {hint}")
