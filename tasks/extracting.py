@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import re
 
 from schemas.errors import InputError
 from schemas.records import Document
+from tasks.fences import fenced_ranges
 from tasks.folders import kind_of
 from tasks.pages import read_pages
 from tasks.sources import Located, SourceFile, read_bytes, read_text
@@ -14,9 +16,9 @@ from tasks.sources import Located, SourceFile, read_bytes, read_text
 _FRONT_MATTER = re.compile(
     r"---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*\r?$", re.DOTALL | re.MULTILINE
 )
-_FRONT_TITLE = re.compile(r"^title:[ \t]*(.*?)[ \t]*\r?$", re.MULTILINE)
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_HEADING = re.compile(r"#[ \t]+(.*?)(?:[ \t]+#+)?[ \t]*")
+_FRONT_TITLE = re.compile(r"^title:(.*)$", re.MULTILINE)
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+_HEADING = re.compile(r"^#[ \t]+(\S[^\r\n]*)", re.MULTILINE)
 
 
 def file_document(file: SourceFile) -> Located[Document]:
@@ -45,22 +47,19 @@ def file_document(file: SourceFile) -> Located[Document]:
 def markdown_title(text: str) -> str | None:
     """The front matter's ``title``, else the first heading of level 1 outside of code."""
     front = _FRONT_MATTER.match(text)
-    if front is not None:
-        named = _FRONT_TITLE.search(front.group(1))
-        title = named.group(1).strip("\"'").strip() if named is not None else ""
-        if title:
-            return title
-    fence = ""
-    for line in text.splitlines():
-        mark = _FENCE.match(line)
-        if mark is not None and not fence:
-            fence = mark.group(1)
-        elif mark is not None and mark.group(1).startswith(fence):
-            fence = ""
-        elif not fence:
-            heading = _HEADING.fullmatch(line)
-            if heading is not None and heading.group(1):
-                return heading.group(1)
+    named = _FRONT_TITLE.search(front.group(1)) if front is not None else None
+    title = named.group(1).strip().strip("\"'").strip() if named is not None else ""
+    if title:
+        return title
+    position = 0
+    for begin, end in (*fenced_ranges(text), (len(text), len(text))):
+        for heading in _HEADING.finditer(text, position, begin):
+            words = heading.group(1).rstrip()
+            unmarked = words.rstrip("#")
+            words = unmarked.rstrip() if unmarked[-1:].strip() == "" else words
+            if words:
+                return words
+        position = end
     return None
 
 
@@ -82,10 +81,14 @@ def html_text(html: str) -> tuple[str, str | None]:
         page = lxml.html.document_fromstring(html.encode(), parser=parser)
     except ParserError:
         return "", None
+    for node in page.iter():
+        # What libxml2 lets in and lxml, on the way back, refuses: vertical tab and form feed.
+        node.text = node.text and _NOT_XML.sub(" ", node.text)
+        node.tail = node.tail and _NOT_XML.sub(" ", node.tail)
     title = _collapsed(page.findtext(".//title")) or _collapsed(
         next((heading.text_content() for heading in page.iter("h1")), None)
     )
-    whole = lxml.html.document_fromstring(html.encode(), parser=parser)
+    whole = copy.deepcopy(page)  # trafilatura takes the page apart
     text = trafilatura.extract(page, include_comments=False, favor_recall=True, deduplicate=False)
     return (text or trafilatura.html2txt(whole)).strip(), title
 

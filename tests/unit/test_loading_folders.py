@@ -159,7 +159,8 @@ def test_text_is_kept_character_for_character(write: Write, tmp_path: Path) -> N
         ("---\ntitle: 'From: the front'\ndate: 1\n---\n# Heading\n", "From: the front"),
         ("---\r\nlayout: x\r\n---\r\n# Heading\r\n", "Heading"),
         ("---\ntitle:\n---\n# Heading\n", "Heading"),
-        ("#hashtag\n#\n# Title\n", "Title"),
+        ("#hashtag\n#\n# ##\n# C#\n", "C#"),
+        ("# #1 of them ##  \r\n", "#1 of them"),
         ("no title", None),
     ],
 )
@@ -190,6 +191,7 @@ def test_html_gives_its_main_text_and_title_whatever_charset_it_claims(write: Wr
             "é 你",
             None,
         ),
+        ("<p>a&#11;b\x0cc&#1;</p><!-- \x0b -->\x0c<?x \x0b?>", "a b c", None),
         ("words without a tag", "words without a tag", None),
         ("<h1>Name</h1><p>short</p>", "Name\nshort", "Name"),
     ],
