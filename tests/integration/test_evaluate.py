@@ -239,6 +239,14 @@ def test_a_good_run_in_a_pipe_is_quiet_and_every_task_is_recorded(
     database = sqlite3.connect(offline_command.home / "prefect" / "prefect.db")
     states = database.execute("select state_type, count(*) from task_run group by 1").fetchall()
     assert states == [("COMPLETED", 12)]  # nine stages; fill quotes, write, load
+    names = {name for (name,) in database.execute("select name from task_run")}
+    assert {"chunk 5 documents", "embed 5 queries", "label by span"} <= names
+    (flow_run,) = database.execute("select name, tags from flow_run").fetchall()
+    assert flow_run[0] == "small"
+    assert set(json.loads(flow_run[1])) == {"small", "all-MiniLM-L6-v2"}
+    (artifact,) = database.execute("select key, type, data from artifact").fetchall()
+    assert artifact[:2] == ("retrieval-measures", "table")
+    assert "rr@5" in artifact[2]
 
 
 def test_control_characters_of_a_corpus_never_reach_the_terminal(
