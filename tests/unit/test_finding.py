@@ -1,10 +1,12 @@
 """Judged items are found and ranked as by a plain sort, whatever the shape of the rankings."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tasks.finding
+import tasks.joining
 from tasks.finding import Judgements, Retrieved, find_judged
 
 RANKING = st.lists(
@@ -34,10 +36,14 @@ def retrieved_of(rankings: list[list[tuple[int, float]]]) -> Retrieved:
     queries=st.lists(st.tuples(RANKING, JUDGED), min_size=1, max_size=12),
     is_sorted=st.booleans(),
     cells=st.sampled_from([1, 30, 1 << 18]),
+    many=st.sampled_from([0, 3, 200]),
 )
 @settings(max_examples=150, deadline=None)
 def test_ranks_are_those_of_a_plain_sort(
-    queries: list[tuple[list[tuple[int, float]], list[int]]], is_sorted: bool, cells: int
+    queries: list[tuple[list[tuple[int, float]], list[int]]],
+    is_sorted: bool,
+    cells: int,
+    many: int,
 ) -> None:
     orders = [sorted(ranking, key=lambda row: (-row[1], -row[0])) for ranking, _ in queries]
     rankings = orders if is_sorted else [ranking for ranking, _ in queries]
@@ -46,11 +52,10 @@ def test_ranks_are_those_of_a_plain_sort(
         np.repeat(np.arange(len(queries)), [len(items) for _, items in queries]),
         np.array([item for _, items in queries for item in items], dtype=np.int64),
     )
-    before, tasks.finding.BLOCK_CELLS = tasks.finding.BLOCK_CELLS, cells
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tasks.finding, "BLOCK_CELLS", cells)
+        patch.setattr(tasks.joining, "MANY", many)
         found = find_judged(retrieved, judged, tie_key=lambda rows: retrieved.ids[rows])
-    finally:
-        tasks.finding.BLOCK_CELLS = before
     assert (retrieved.ids[found.row] == judged.ids[found.judgement]).all()
     expected = {
         (query, item): 1 + [row[0] for row in order].index(item)
