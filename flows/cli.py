@@ -35,6 +35,8 @@ COMMANDS = {
     "worst": "List the queries that lost most between two runs.",
     "status": "Tell whether the nights still come, and land.",
     "sql": "Ask the published warehouse in SQL.",
+    "export": "Write a run as TREC, Parquet, ragas or CSV files.",
+    "import": "Store a TREC run and its qrels as a run.",
     "recompute": "Compute a measure for past runs.",
     "warehouse": "Migrate, load or verify the warehouse.",
     "cache": "List, prune or verify stored stages.",

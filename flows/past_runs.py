@@ -92,15 +92,15 @@ def score_again(
     for measure in measures:
         measure.check_fits(depth=run.experiment.retrieval.depth, label_method=labelling.method)
     queries = _queries(connection, run)
-    labels = _rows(connection, "labels", "labels_digest", run.labels_digest, LABELS)
+    labels = read_rows(connection, "labels", "labels_digest", run.labels_digest, LABELS)
     given = [pl.col(name).is_not_null() for name in FIELDS[labelling.method]]
     has_field = queries.select("query_id", has_field=pl.any_horizontal(given))
     truth = count_truth(labels, has_field, labelling.level)
     values = score_rankings(
-        _rows(connection, "rankings", "rankings_digest", run.rankings_digest, RANKINGS),
+        read_rows(connection, "rankings", "rankings_digest", run.rankings_digest, RANKINGS),
         labels,
         truth,
-        _chunks(run, measures, chunk_folders),
+        _chunks_for(run, measures, chunk_folders),
         queries,
         measures=list(measures),
         label_method=labelling.method,
@@ -112,14 +112,15 @@ def score_again(
 
 
 def _queries(connection: DuckDBPyConnection, run: PastRun) -> pl.DataFrame:
-    queries = _rows(connection, "queries", "benchmark_digest", run.benchmark_digest, QUERIES)
+    queries = read_rows(connection, "queries", "benchmark_digest", run.benchmark_digest, QUERIES)
     split = run.experiment.benchmark.split
     return queries if split is None else queries.filter(pl.col("split") == split)
 
 
-def _rows(
+def read_rows(
     connection: DuckDBPyConnection, table: str, column: str, digest: str, schema: pl.Schema
 ) -> pl.DataFrame:
+    """The rows of one digest, in the types of a stage's frame."""
     columns = ", ".join(f'"{name}"' for name in schema)
     order = "query_id, rank" if "rank" in schema else "query_id"
     sql = f"SELECT {columns} FROM {table} WHERE {column} = ? ORDER BY {order}"  # noqa: S608
@@ -127,9 +128,18 @@ def _rows(
     return frame.cast(schema)
 
 
-def _chunks(run: PastRun, measures: Sequence[Measure], folders: Sequence[Path]) -> pl.DataFrame:
+def _chunks_for(run: PastRun, measures: Sequence[Measure], folders: Sequence[Path]) -> pl.DataFrame:
     if not any(measure.family in FAMILIES for measure in measures):
         return pl.DataFrame(schema=CHUNKS)
+    return read_chunks(run, folders)
+
+
+def read_chunks(run: PastRun, folders: Sequence[Path]) -> pl.DataFrame:
+    """CHUNKS of a run, from the artifact store.
+
+    Raises:
+        InputError: they are not there any more.
+    """
     digest = run.chunks_digest or "-"
     for folder in folders:
         path = folder / digest[:2] / f"{digest}.parquet"
@@ -137,5 +147,5 @@ def _chunks(run: PastRun, measures: Sequence[Measure], folders: Sequence[Path]) 
             return pl.read_parquet(path)
     raise InputError(
         f"the chunks of run {run.run_id} ({digest[:12]}…) are not in the artifact store any more; "
-        "measures over texts need them"
+        "their texts are needed here"
     )

@@ -1,0 +1,74 @@
+"""``rankhouse import``: a TREC run and qrels as a run."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import click
+
+from flows.asking import Night
+from flows.printing import say
+from schemas.home import find_home
+
+DEFAULT_MEASURES = ("ndcg@10", "ap@100", "rr@10", "precision@10", "recall@100")
+
+
+@click.command()
+@click.argument("run_file", metavar="RUN_FILE", type=click.Path(path_type=Path))
+@click.argument("qrels", metavar="QRELS", type=click.Path(path_type=Path))
+@click.option("--experiment", help="Name of the experiment.  [default: the run file's stem]")
+@click.option(
+    "-m",
+    "--measure",
+    "names",
+    multiple=True,
+    default=DEFAULT_MEASURES,
+    help=f"Which measure; repeatable.  [default: {', '.join(DEFAULT_MEASURES)}]",
+)
+@click.option("--date", "night", type=Night(), help="The night it stands for.  [default: today]")
+@click.option("--level", type=click.IntRange(min=1), default=1, show_default=True)
+def command(
+    run_file: Path,
+    qrels: Path,
+    experiment: str | None,
+    names: tuple[str, ...],
+    night: date | None,
+    level: int,
+) -> None:
+    """Score RUN_FILE against QRELS and store it as a run, to be compared like any other.
+
+    Queries without a text are stored under their id. At most 1,000 items a query are kept.
+
+    Example: rankhouse import bm25.run qrels.txt --experiment bm25 -m ndcg@10
+    """
+    from datetime import UTC, datetime
+
+    from flows.run_imports import import_trec
+    from schemas.measures import Measure
+    from warehouse.load import load_parts
+    from warehouse.spool import Spool, new_run_id
+
+    home = find_home().prepare()
+    run_id = new_run_id()
+    name = experiment or run_file.name.partition(".")[0]
+    with Spool(home).start(run_id, experiment=name) as started:
+        imported = import_trec(
+            run_file,
+            qrels,
+            run_id=run_id,
+            name=name,
+            measures=sorted({Measure.parse(text) for text in names}),
+            logical_date=night or datetime.now(UTC).date(),
+            level=level,
+        )
+        started.finish(imported.frames)
+    report = load_parts(home)
+    say(f"run {run_id} of {name}: {imported.n_queries} queries")
+    if imported.n_ignored:
+        say(f"{imported.n_ignored} queries are not in the qrels and were left out")
+    if imported.n_missing:
+        say(f"{imported.n_missing} queries are not in the run: nothing retrieved")
+    if not report.has_landed(run_id):
+        say("spooled: the warehouse is in use; take it in with: rankhouse warehouse load")
+    click.echo(run_id)
