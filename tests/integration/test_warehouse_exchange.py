@@ -43,7 +43,10 @@ def hostile_run() -> dict[str, pl.DataFrame]:
     rename = {f"d{i}": f"d {i}%" for i in range(0, 30, 2)} | {"d1": "é\u00a0x"}
     queries = frames["queries"].with_columns(
         pl.col("query_id").replace({"q00003": "q 3"}),
-        pl.when(pl.col("query_id") == "q00007").then(None).otherwise("qrels").alias("qrels"),
+        *(
+            pl.when(pl.col("query_id") == "q00007").then(None).otherwise(name).alias(name)
+            for name in ("qrels", "spans")
+        ),
     )
     ranked = frames["rankings"].with_columns(
         pl.col("query_id").replace({"q00003": "q 3"}),
