@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
@@ -278,6 +279,25 @@ def test_a_start_of_another_machine_is_stale_after_ten_minutes_and_may_still_lan
         run.finish(sample_run(IDS[0]))
     assert load_parts(home).loaded == [IDS[0]]
     assert query(home, "SELECT run_id, status FROM runs") == [(IDS[0], "completed")]
+
+
+def test_a_run_renews_its_sign_of_life_and_says_its_stage(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warehouse.spool.RENEWAL", 0.05)
+    started = home.spool / IDS[0] / "started.json"
+    with Spool(home).start(IDS[0], experiment="handbook") as run:
+        first = json.loads(started.read_text())
+        run.enter_stage("retrieve")
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            now = json.loads(started.read_text())
+            if now["renewed_at"] > first["renewed_at"] and now["stage"] == "retrieve":
+                break
+            time.sleep(0.02)
+        else:
+            pytest.fail("it was not renewed")
+        assert (now["process"]["pid"], now["started_at"]) == (os.getpid(), first["started_at"])
 
 
 def test_a_process_number_that_is_used_again_is_not_the_run(home: Home) -> None:

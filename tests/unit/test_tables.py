@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from datetime import UTC, datetime
 from typing import Any
@@ -202,6 +203,16 @@ def test_figures_that_are_not_finite_become_null_in_json() -> None:
         run_id=RUN_ID, position=1, stage="s", cached=False, figures={"p95": math.nan, "n": [1]}
     )
     assert rows.stages_frame([row])["figures"].to_list() == ['{"n": [1], "p95": null}']
+
+
+def test_credentials_inside_a_url_never_reach_a_row() -> None:
+    config = {"execution": {"store": "s3://AKIA:hunter2@bucket/x"}, "list": ["http://u:p@h/v1"]}
+    frame = sample_run(RUN_ID, config=config, corpus_path="s3://key:secret@bucket/corpus")["runs"]
+    stored = json.loads(frame["config"][0])
+    assert stored == {"execution": {"store": "s3://bucket/x"}, "list": ["http://h/v1"]}
+    assert frame["corpus_path"][0] == "s3://bucket/corpus"
+    plain = sample_run(RUN_ID, corpus_path="a@b/c@d")["runs"]["corpus_path"][0]
+    assert plain == "a@b/c@d"
 
 
 def test_run_ids_are_uuid7_and_sort_by_time() -> None:
