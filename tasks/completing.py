@@ -22,6 +22,7 @@ from tasks.limiting import Limiter
 from tasks.looping import BackgroundLoop, map_concurrently
 from tasks.posting import Poster, usage_of
 from tasks.pricing import Ledger, estimate_tokens
+from tasks.progress import progress_bar
 from tasks.replies import InvalidReplyError
 from tasks.troubles import Completion, Trouble, completion_of, wait_before
 
@@ -113,13 +114,7 @@ class Completer:
         purpose: str,
     ) -> list[Got]:
         """One outcome an item, in order; calls run side by side."""
-        tell = None
-        if self._say is not None:
-            say = self._say
-
-            def tell(n_done: int) -> None:
-                say(f"{purpose}: {n_done} of {len(items)}")
-
+        tell = None if self._say is None else progress_bar(self._say, purpose, len(items))
         # Calls that wait for another try hold no place, so more are under way than in flight.
         width = 3 * self.endpoint.max_concurrency
         return self._loop.run(map_concurrently(function, items, width=width, tell=tell))

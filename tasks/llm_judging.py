@@ -24,7 +24,6 @@ from tasks.replies import (
 )
 
 MOST_PHRASES = 20
-ROUNDS = 3  # how often what is missing is asked for
 Entries = dict[int, dict[str, Any]]
 CompleterOf = Callable[[Endpoint], Completer]
 
@@ -98,7 +97,7 @@ class LLMJudge:
                 ),
             )
 
-        found = await _collect(ask, len(phrases), n_rounds=2)
+        found = await _collect(ask, len(phrases))
         if isinstance(found, Failure):
             return found
         return [
@@ -126,16 +125,9 @@ class LLMJudge:
                 ),
             )
 
-        found = await _collect(ask, len(questions), n_rounds=ROUNDS)
+        found = await _collect(ask, len(questions))
         if isinstance(found, Failure):
             return found
-        missing = [index for index in range(len(questions)) if index not in found]
-        if missing:
-            return Failure(
-                "invalid_reply",
-                f"{len(missing)} of {len(questions)} questions were not answered in {ROUNDS} "
-                f'rounds, such as "{questions[missing[0]].text[:100]}"',
-            )
         return [
             Answer(found[index]["answer"], found[index]["reason"])
             for index in range(len(questions))
@@ -160,18 +152,19 @@ def judge_version(endpoint: Endpoint, prompts: Prompts) -> str:
 
 
 async def _collect(
-    ask: Callable[..., Awaitable[Entries | Failure]], n_items: int, *, n_rounds: int
+    ask: Callable[..., Awaitable[Entries | Failure]], n_items: int
 ) -> Entries | Failure:
-    """Ask for all, then for what is missing; the first round that fails is the failure."""
+    """Ask for all, then for what is missing, until a round fails or adds nothing."""
     found: Entries = {}
-    for number in range(n_rounds):
-        missing = [index for index in range(n_items) if index not in found]
-        if not missing:
-            break
-        entries = await _ask_or_halve(ask, missing, is_first=number == 0)
+    missing = list(range(n_items))
+    while missing:
+        entries = await _ask_or_halve(ask, missing, is_first=len(missing) == n_items)
         if isinstance(entries, Failure):
             return entries
+        if not entries:
+            break
         found |= entries
+        missing = [index for index in missing if index not in entries]
     return found
 
 

@@ -64,9 +64,12 @@ async def map_concurrently(
             if tell is not None:
                 tell(len(outcomes))
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(min(width, len(items))):
-            group.create_task(work())
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(width, len(items))):
+                group.create_task(work())
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
     return [outcomes[index] for index in range(len(items))]
 
 

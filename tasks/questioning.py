@@ -17,6 +17,9 @@ from tasks.lexical import LexicalJudge
 from tasks.llm_judging import CompleterOf, LLMJudge
 from tasks.prompting import load_prompts
 
+BATCH = 1000
+"""Items that a judge is given at once: texts and answers as Python objects take much memory."""
+
 Given = TypeVar("Given")
 Got = TypeVar("Got")
 
@@ -60,6 +63,11 @@ def build_question_bank(
     different = contexts.unique("contexts_digest", maintain_order=True)
     if not needs_questions(config):
         different = different.clear()
+    parts = [_bank_of(part, judge) for part in different.iter_slices(BATCH)]
+    return pl.concat([QUESTION_BANK.to_frame(), *parts])
+
+
+def _bank_of(different: pl.DataFrame, judge: Judge) -> pl.DataFrame:
     joined = [join_contexts(given) for given in different["contexts"].to_list()]
     texts: list[str | Failure] = [text if text.strip() else BLANK_CONTEXTS for text in joined]
     phrases = [

@@ -11,6 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from tasks.calls import write_text
+
 _REASONING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 _FENCED = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL | re.IGNORECASE)
 MOST_STARTS = 50
@@ -61,7 +63,7 @@ def read_texts(text: str, name: str) -> list[str]:
     found: dict[str, str] = {}
     for item in _list_of(read_json(text), name):
         if isinstance(item, str) and item.strip():
-            plain = " ".join(item.split())
+            plain = write_text(" ".join(item.split()))
             found.setdefault(plain.casefold(), plain)
     return list(found.values())
 
@@ -103,7 +105,7 @@ def read_text(entry: dict[str, Any], *names: str) -> str | None:
     for name in names:
         value = entry.get(name)
         if isinstance(value, str) and value.strip():
-            return " ".join(value.split())
+            return write_text(" ".join(value.split()))
     return None
 
 

@@ -22,6 +22,7 @@ from schemas.measures import Measure
 from tasks.gathering import join_contexts
 from tasks.judging import Answer, Failure, Judge, Question
 from tasks.questioning import (
+    BATCH,
     BLANK_CONTEXTS,
     answer_questions,
     make_judge,
@@ -116,7 +117,14 @@ def score_summaries(
         how="left",
         maintain_order="left",
     )
-    cases = frame.to_dicts()
+    parts = [_score_cases(part.to_dicts(), config, judge) for part in frame.iter_slices(BATCH)]
+    return SummariesScored(
+        pl.concat([SUMMARY_SCORES.to_frame(), *(part.scores for part in parts)]),
+        pl.concat([SUMMARY_QUESTIONS.to_frame(), *(part.questions for part in parts)]),
+    )
+
+
+def _score_cases(cases: list[dict[str, Any]], config: Summary, judge: Judge) -> SummariesScored:
     asked = [_questions_of(case, config) for case in cases]
     todo: list[tuple[str, list[Question]] | Failure] = [
         questions if isinstance(questions, Failure) else (case["response"], questions)
