@@ -1,0 +1,121 @@
+"""The README's examples run as they stand there, and its numbers are the ones that they print."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.data.small_project import REPOSITORY, Command
+
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```bash\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+
+
+def block(words: str) -> str:
+    """The one shell example that holds these words."""
+    (found,) = [text for text in BLOCKS if words in text]
+    return found
+
+
+def section(title: str) -> str:
+    return README.partition(f"## {title}\n")[2].partition("\n## ")[0]
+
+
+@pytest.fixture
+def shell(command: Command) -> Command:
+    """A folder that looks like a checkout to the examples, with `rankhouse` on the path."""
+    (command.folder / "deployments").symlink_to(REPOSITORY / "deployments")
+    (command.folder / "bin").mkdir()
+    script = command.folder / "bin" / "rankhouse"
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} -m flows.cli "$@"\n')
+    script.chmod(0o755)
+    environment = {
+        **command.environment,
+        "PATH": f"{command.folder / 'bin'}:{os.environ['PATH']}",
+    }
+    del environment["RANKHOUSE_HOME"]
+    return Command(command.folder, command.folder / ".rankhouse-demo", environment)
+
+
+def run(shell: Command, text: str) -> str:
+    result = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", text],
+        cwd=shell.folder,
+        env=shell.environment,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert result.returncode == 0, f"{text}\n{result.stdout}\n{result.stderr}"
+    return result.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_demo_prints_the_numbers_of_the_readme(shell: Command) -> None:
+    shown = section("What the demo shows")
+    printed = run(shell, "rankhouse demo")
+    rows = re.findall(r"^[a-z_@0-9]+ +[0-9.]+ +\d+ +\d+ +\d+ +\d+$", shown, flags=re.MULTILINE)
+    assert len(rows) == 10
+    for row in rows:
+        assert row in printed.splitlines()
+
+    # One setting changed at a time: three reports, and the chunk sizes' table.
+    reports = run(shell, block("--set chunking.size=1200")).split("demo · ")[1:]
+    sizes = {"600": printed, "1,200": reports[0]}
+    for size, report in sizes.items():
+        means = dict(re.findall(r"^([a-z_@0-9]+) +([0-9.]+) ", report, flags=re.MULTILINE))
+        cells = [f"{float(means[m]):.2f}" for m in ("hit@1", "rr@10", "evidence_recall@2000chars")]
+        assert f"| {size} characters | {' | '.join(cells)} |" in shown
+
+    run_id = re.search(r"· run (\S+)", printed)
+    assert run_id is not None
+    question = block("tags[1] as language").replace("RUN", run_id[1])
+    answer = run(shell, f"export RANKHOUSE_HOME=.rankhouse-demo\n{question}")
+    for row in re.findall(r"^(?:en|fr|zh) .*$", shown, flags=re.MULTILINE):
+        assert row.split() in [line.split() for line in answer.splitlines()]
+    suggested = re.search(r"^  (RANKHOUSE_HOME=.*)$", printed, flags=re.MULTILINE)
+    assert suggested is not None
+    assert "query_id" in run(shell, suggested[1])
+    assert "demo" in run(
+        shell, f"export RANKHOUSE_HOME=.rankhouse-demo\n{block('select experiment, measure')}"
+    )
+
+
+@pytest.mark.timeout(600)
+def test_init_makes_an_experiment_that_runs(shell: Command) -> None:
+    docs = shell.folder / "docs"
+    docs.mkdir()
+    (docs / "boats.md").write_text("# Boats\n\n## Winter berths\n\nBoats are moved in October.\n")
+    (docs / "cars.md").write_text("# Cars\n\n## Height limit\n\nCars up to 2.1 metres fit.\n")
+    printed = run(shell, block("rankhouse init docs\n"))
+    assert "hit@1" in printed
+    for name in ("experiment.toml", "benchmark.jsonl"):
+        (shell.folder / name).unlink()
+    (shell.folder / "questions.csv").write_text("question,answer\nHow high?,2.1 metres\n")
+    run(shell, block("--questions questions.csv"))
+    assert "2.1 metres" in (shell.folder / "benchmark.jsonl").read_text()
+
+
+def test_trec_files_are_scored(shell: Command) -> None:
+    (shell.folder / "qrels.txt").write_text("q1 0 a 1\nq1 0 b 1\n")
+    (shell.folder / "bm25.run").write_text("q1 Q0 a 1 9.5 x\nq1 Q0 x 2 8.5 x\n")
+    with gzip.open(shell.folder / "dense.run.gz", "wt") as stream:
+        stream.write("q1 Q0 b 1 0.9 y\nq1 Q0 a 2 0.8 y\n")
+    text = section("Score TREC files: `rankhouse trec`")
+    (example,) = re.findall(r"^(rankhouse trec .*)$", text, flags=re.MULTILINE)
+    lines = run(shell, example).splitlines()
+    assert any("bm25" in line and "0.5000" in line for line in lines)  # ap: one of two, first
+    assert any("dense" in line and "1.0000" in line for line in lines)
+
+
+def test_every_file_that_the_readme_links_to_is_there() -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert Path(REPOSITORY / target).exists(), target
