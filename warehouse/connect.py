@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import threading
 import time
 from collections.abc import Iterator
@@ -13,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas.errors import StorageError
-from warehouse.files import copy_descriptor, flush, is_full, link_new
+from warehouse.faults import WarehouseLockedError, check_length, check_path, explain
+from warehouse.files import copy_descriptor, flush, link_new
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -25,19 +25,7 @@ STORAGE_VERSION = "v1.2.0"
 
 LOCK_PATIENCE = 5.0  # seconds
 _IN_THIS_PROCESS = threading.Lock()  # DuckDB's lock keeps other processes out, not threads
-_RESTORE = "Restore it from a backup, or from published.duckdb beside it, which is a whole copy."
 _SAFE = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
-
-
-class WarehouseLockedError(StorageError):
-    """Another process has the file open for writing; ``holder`` says who, when known."""
-
-    def __init__(self, path: Path, holder: str | None):
-        self.holder = holder
-        super().__init__(
-            f"{path}: the warehouse is held by {holder or 'another process'}. "
-            "Finished runs wait in the spool until it is closed; then: rankhouse warehouse load"
-        )
 
 
 class OpenWarehouse:
@@ -172,36 +160,6 @@ def create_warehouse(path: Path) -> None:
             leftover.unlink(missing_ok=True)
 
 
-def check_path(path: Path) -> None:
-    """Refuse a path that DuckDB would cut: it reads what follows ``?`` as options."""
-    if "?" in str(path):
-        raise StorageError(
-            f"{path}: DuckDB cannot use a path with a question mark; choose another home folder"
-        )
-
-
-def explain(path: Path, error: Exception) -> StorageError:
-    """Say in our words why DuckDB could not use the file."""
-    text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    if "onflicting lock" in text or "different configuration" in text:
-        return WarehouseLockedError(path, _holder(text))
-    if "not a valid DuckDB database file" in text:
-        return StorageError(
-            f"{path}: this is not a DuckDB file. Move it away, or set RANKHOUSE_HOME to another "
-            "folder; a new warehouse is made when none is there."
-        )
-    if "version number" in text:
-        return StorageError(
-            f"{path}: written by a newer DuckDB than the one installed here. "
-            f"Upgrade it: pip install -U duckdb. ({text})"
-        )
-    if "ermission denied" in text or "ead-only file system" in text:
-        return StorageError(f"{path}: cannot be opened for writing ({text})")
-    if is_full(error):
-        return StorageError(f"{path}: no space is left on its disk")
-    return StorageError(f"{path}: cannot be opened; it may be damaged. {_RESTORE} ({text})")
-
-
 def _wait_for(path: Path, deadline: float) -> OpenWarehouse:
     while True:
         try:
@@ -238,30 +196,6 @@ def _open_once(path: Path) -> OpenWarehouse:
     return warehouse
 
 
-def check_length(connection: DuckDBPyConnection, path: Path) -> None:
-    """Refuse a file that was cut: DuckDB opens it, and would write on.
-
-    Raises:
-        StorageError: it is shorter than its own bookkeeping says.
-    """
-    import duckdb
-
-    from warehouse.damage import expected_bytes
-
-    size = path.stat().st_size
-    copy = path.with_name("published.duckdb")
-    is_suspicious = copy.exists() and size < copy.stat().st_size
-    try:
-        expected = expected_bytes(connection, is_thorough=is_suspicious)
-    except duckdb.Error as error:
-        raise explain(path, error) from None
-    if size < expected:
-        raise StorageError(
-            f"{path}: damaged: it has {size:,} bytes, and at least {expected:,} are expected. "
-            f"{_RESTORE}"
-        )
-
-
 def _is_open_here(path: Path) -> bool:
     """Whether this process has the file open already (a notebook, say): its lock must stay."""
     try:
@@ -274,10 +208,3 @@ def _is_open_here(path: Path) -> bool:
             if os.path.samestat(descriptor.stat(), identity):
                 return True
     return False
-
-
-def _holder(text: str) -> str | None:
-    found = re.search(r"held in (?P<program>.+?) \(PID (?P<pid>\d+)\)", text)
-    if found is None:
-        return "this process" if "different configuration" in text else None
-    return f"process {found['pid']} ({Path(found['program']).name})"

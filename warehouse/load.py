@@ -12,16 +12,17 @@ from schemas.home import Home
 from warehouse.connect import (
     LOCK_PATIENCE,
     OpenWarehouse,
-    WarehouseLockedError,
     open_warehouse,
 )
 from warehouse.crashes import record_crashes
+from warehouse.faults import WarehouseLockedError
 from warehouse.files import is_full
 from warehouse.insert import insert_part
 from warehouse.migrate import schema_version
 from warehouse.parts import READY, Part, PartRefusedError, read_part, write_json
 from warehouse.publish import is_published, publish
-from warehouse.spool import REFUSED, free_name
+from warehouse.refusing import free_name
+from warehouse.spool import REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -165,7 +165,8 @@ def check_warehouse(home: Home) -> None:
     Raises:
         StorageError: not DuckDB, not ours, damaged, newer, or with an edited migration.
     """
-    from warehouse.connect import WarehouseLockedError, open_to_read
+    from warehouse.connect import open_to_read
+    from warehouse.faults import WarehouseLockedError
 
     if not home.warehouse.exists():
         return

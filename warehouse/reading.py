@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from schemas.errors import StorageError, UsageError
 from schemas.home import Home
-from warehouse.connect import WarehouseLockedError, check_length, check_path, explain
+from warehouse.faults import WarehouseLockedError, check_length, check_path, explain
 from warehouse.texts import chunk_folders, escape
 
 if TYPE_CHECKING:

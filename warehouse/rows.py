@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import math
-import re
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,8 +11,9 @@ from typing import Any
 
 import polars as pl
 
+from warehouse.row_values import plain_value
+
 TIME = pl.Datetime("us", "UTC")
-_CREDENTIALS = re.compile(r"(\b[a-zA-Z][a-zA-Z0-9+.-]*://)[^/@\s]+@")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,31 +228,7 @@ def _keyed(frame: pl.DataFrame, name: str, value: str) -> pl.DataFrame:
 
 def _frame(rows: Iterable[RunRow | StageRow | EventRow], schema: pl.Schema) -> pl.DataFrame:
     values = [
-        {item.name: _plain(getattr(row, item.name)) for item in dataclasses.fields(row)}
+        {item.name: plain_value(getattr(row, item.name)) for item in dataclasses.fields(row)}
         for row in rows
     ]
     return pl.DataFrame(values, schema=schema)
-
-
-def _plain(value: Any) -> Any:
-    """Mappings and sequences become JSON; times become UTC."""
-    if isinstance(value, datetime):
-        return value.astimezone(UTC)
-    if isinstance(value, str):
-        return _CREDENTIALS.sub(r"\1", value)
-    if isinstance(value, Mapping | list | tuple):
-        return json.dumps(_finite(value), ensure_ascii=False, sort_keys=True, default=str)
-    return value
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no NaN: a figure that is not finite is null. A URL loses its credentials."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, str):
-        return _CREDENTIALS.sub(r"\1", value)
-    if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value

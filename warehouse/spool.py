@@ -7,7 +7,7 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -19,13 +19,13 @@ from schemas.home import Home
 from warehouse.liveness import Process, this_process
 from warehouse.migrate import schema_version
 from warehouse.parts import DRAFT, write_json, write_part
+from warehouse.refusing import explain_refusals, keep_refused
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     import polars as pl
 
-    from warehouse.validate import Refusal
 
 STARTED = "started.json"
 REFUSED = "refused"  # a folder of the spool; no run id looks like it
@@ -79,7 +79,7 @@ class Spool:
 
         refusals = check_table("events", events)
         if refusals:
-            raise ValidationRefusedError(_explain(refusals, None))
+            raise ValidationRefusedError(explain_refusals(refusals, None))
         return self._put({"events": events})
 
     def put_values(self, frames: Mapping[str, pl.DataFrame]) -> Path:
@@ -95,7 +95,7 @@ class Spool:
 
         refusals = find_refusals_of_values(frames)
         if refusals:
-            raise ValidationRefusedError(_explain(refusals, None))
+            raise ValidationRefusedError(explain_refusals(refusals, None))
         return self._put(frames)
 
     def _put(self, frames: Mapping[str, pl.DataFrame]) -> Path:
@@ -177,9 +177,9 @@ class StartedRun:
 
         refusals = find_refusals(frames, run_id=self.run_id)
         if refusals:
-            kept = self._keep_refused(frames, refusals)
+            kept = keep_refused(self._spool / REFUSED / self.run_id, frames, refusals)
             self._withdraw()
-            raise ValidationRefusedError(_explain(refusals, kept))
+            raise ValidationRefusedError(explain_refusals(refusals, kept))
         # From the rename on the folder belongs to the loader: no renewal may bring it back.
         with self._lock:
             self._ended.set()
@@ -219,37 +219,6 @@ class StartedRun:
         with self._lock:
             self._ended.set()
             shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _keep_refused(
-        self, frames: Mapping[str, pl.DataFrame], refusals: Sequence[Refusal]
-    ) -> Path | None:
-        kept = free_name(self._spool / REFUSED / self.run_id)
-        try:
-            kept.mkdir(parents=True)
-            for name, frame in frames.items():
-                with suppress(ValueError):
-                    frame.write_parquet(kept / f"{Path(name).name}.parquet")
-            reasons = [asdict(refusal) for refusal in refusals]
-            write_json(kept / "reasons.json", {"run_id": self.run_id, "reasons": reasons})
-        except OSError:
-            return None
-        return kept
-
-
-def free_name(path: Path) -> Path:
-    """The path, or with ``.2``, ``.3``, … when it is taken."""
-    candidate, number = path, 1
-    while candidate.exists():
-        number += 1
-        candidate = path.with_name(f"{path.name}.{number}")
-    return candidate
-
-
-def _explain(refusals: Sequence[Refusal], kept: Path | None) -> str:
-    shown = "\n".join(f"  {refusal}" for refusal in refusals[:10])
-    more = f"\n  … and {len(refusals) - 10} more" if len(refusals) > 10 else ""
-    where = f"\nThe frames and all reasons are kept in {kept}" if kept else ""
-    return f"the results break their tables' rules; nothing was stored:\n{shown}{more}{where}"
 
 
 def _now() -> str:

@@ -1,0 +1,86 @@
+"""What can be wrong with a database file, in our words."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from schemas.errors import StorageError
+from warehouse.damage import expected_bytes
+from warehouse.files import is_full
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+_RESTORE = "Restore it from a backup, or from published.duckdb beside it, which is a whole copy."
+
+
+class WarehouseLockedError(StorageError):
+    """Another process has the file open for writing; ``holder`` says who, when known."""
+
+    def __init__(self, path: Path, holder: str | None):
+        self.holder = holder
+        super().__init__(
+            f"{path}: the warehouse is held by {holder or 'another process'}. "
+            "Finished runs wait in the spool until it is closed; then: rankhouse warehouse load"
+        )
+
+
+def check_path(path: Path) -> None:
+    """Refuse a path that DuckDB would cut: it reads what follows ``?`` as options."""
+    if "?" in str(path):
+        raise StorageError(
+            f"{path}: DuckDB cannot use a path with a question mark; choose another home folder"
+        )
+
+
+def check_length(connection: DuckDBPyConnection, path: Path) -> None:
+    """Refuse a file that was cut: DuckDB opens it, and would write on.
+
+    Raises:
+        StorageError: it is shorter than its own bookkeeping says.
+    """
+    import duckdb
+
+    size = path.stat().st_size
+    copy = path.with_name("published.duckdb")
+    is_suspicious = copy.exists() and size < copy.stat().st_size
+    try:
+        expected = expected_bytes(connection, is_thorough=is_suspicious)
+    except duckdb.Error as error:
+        raise explain(path, error) from None
+    if size < expected:
+        raise StorageError(
+            f"{path}: damaged: it has {size:,} bytes, and at least {expected:,} are expected. "
+            f"{_RESTORE}"
+        )
+
+
+def explain(path: Path, error: Exception) -> StorageError:
+    """Say in our words why DuckDB could not use the file."""
+    text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if "onflicting lock" in text or "different configuration" in text:
+        return WarehouseLockedError(path, _holder(text))
+    if "not a valid DuckDB database file" in text:
+        return StorageError(
+            f"{path}: this is not a DuckDB file. Move it away, or set RANKHOUSE_HOME to another "
+            "folder; a new warehouse is made when none is there."
+        )
+    if "version number" in text:
+        return StorageError(
+            f"{path}: written by a newer DuckDB than the one installed here. "
+            f"Upgrade it: pip install -U duckdb. ({text})"
+        )
+    if "ermission denied" in text or "ead-only file system" in text:
+        return StorageError(f"{path}: cannot be opened for writing ({text})")
+    if is_full(error):
+        return StorageError(f"{path}: no space is left on its disk")
+    return StorageError(f"{path}: cannot be opened; it may be damaged. {_RESTORE} ({text})")
+
+
+def _holder(text: str) -> str | None:
+    found = re.search(r"held in (?P<program>.+?) \(PID (?P<pid>\d+)\)", text)
+    if found is None:
+        return "this process" if "different configuration" in text else None
+    return f"process {found['pid']} ({Path(found['program']).name})"
