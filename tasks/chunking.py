@@ -41,6 +41,9 @@ def chunk_document(
     - ``sentences``: whole sentences up to ``size``, neighbours share whole sentences up to
       ``overlap``; a sentence that is longer than ``size`` is cut as ``recursive`` does.
 
+    A word of over 100 characters, which many models read as one unknown token, counts as a token
+    for each 100.
+
     Args:
         document: any text.
         config: how to cut.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from schemas.errors import StageError
 from schemas.experiment import Chunking
 from tasks.fences import fenced_ranges
-from tasks.rulers import characters_of, token_starts
+from tasks.rulers import LONGEST_TOKEN, characters_of, token_starts
 from tasks.sentences import split_sentences
 from tasks.windows import Span, Split, split_in_windows
 
@@ -99,7 +99,13 @@ def _structured(config: Chunking, tokenizer: Tokenizer | None, *, is_markdown: b
 
     def split(text: str) -> list[Span]:
         reach = size if tokenizer is None else characters_of(size, text, tokenizer)
-        return list(split_in_windows(text, split_window, reach=reach, restart=restart))
+        spans = split_in_windows(text, split_window, reach=reach, restart=restart)
+        longest = size * (1 if tokenizer is None else LONGEST_TOKEN)
+        return [
+            (start + first, start + last)
+            for start, end in spans
+            for first, last in fixed_windows(end - start, longest, 0)
+        ]
 
     return split
 

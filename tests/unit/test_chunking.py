@@ -147,8 +147,9 @@ def test_a_word_that_the_tokenizer_does_not_read_does_not_make_one_endless_chunk
     # 1,000 letters are one unknown token to WordPiece; they count as a token for each 100
     text = "é" * 1_000
     assert count_tokens(text) == 1
-    spans = cut(text, method="fixed", unit="tokens", size=4)
-    assert spans == [(0, 400), (400, 800), (800, 1_000)]
+    for method in ("fixed", "recursive", "sentences", "markdown"):
+        spans = cut(text, method=method, unit="tokens", size=4)
+        assert spans == [(0, 400), (400, 800), (800, 1_000)]
 
 
 def test_offsets_count_code_points() -> None:
