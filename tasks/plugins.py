@@ -34,7 +34,8 @@ def load_plugin(name: str) -> Plugin:
     if not callable(function):
         there = "is not a function" if hasattr(module, function_name) else "does not exist"
         raise ConfigurationError(
-            f"chunking.plugin = {name!r}: {function_name!r} {there} in {module.__file__}"
+            f"chunking.plugin = {name!r}: {function_name!r} {there} in "
+            f"{getattr(module, '__file__', module_name)}"
         )
     found: Plugin = function
     return found

@@ -409,6 +409,7 @@ def test_a_plugin_that_gives_no_spans_of_the_document_is_refused(
         ),
         ("broken_plugin:f", r"importing 'broken_plugin' failed with ModuleNotFoundError"),
         ("cutting_plugin:missing", r"'missing' does not exist in .*cutting_plugin\.py"),
+        ("sys:missing", r"'missing' does not exist in sys"),
         ("cutting_plugin:number", r"'number' is not a function in"),
     ],
 )
