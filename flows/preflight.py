@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from schemas.errors import ConfigurationError
 from schemas.experiment import Experiment
 from schemas.home import Home
+from tasks.fingerprints import fingerprint_plugin
 
 if TYPE_CHECKING:
     from tasks.loading import Source
@@ -88,23 +88,21 @@ def check_endpoints(experiment: Experiment, home: Home) -> None:
 
 
 def _plugin_digest(plugin: str | None) -> str | None:
-    """The plug-in module's source enters the key of chunking: an edited plug-in cuts anew."""
+    """The plug-in's source enters the key of chunking: an edited plug-in cuts anew."""
     if plugin is None:
         return None
-    name = plugin.partition(":")[0]
+    name, reason, digest = plugin.partition(":")[0], "", None
     try:
-        spec = importlib.util.find_spec(name)
-    except (ImportError, ValueError) as error:
-        spec = None
-        reason = f" ({error})"
-    else:
-        reason = ""
-    if spec is None or spec.origin is None:
+        digest = fingerprint_plugin(name)
+    except Exception as error:  # a package above it that breaks may raise anything
+        reason = f" ({type(error).__name__}: {error})"
+    if digest is None:
         raise ConfigurationError(
-            f"chunking.plugin = {plugin!r}: there is no module {name!r} on Python's path{reason}. "
-            "Install it into this environment, or set PYTHONPATH to its folder."
+            f"chunking.plugin = {plugin!r}: there is no module {name!r} with Python source on "
+            f"Python's path{reason}. Install it into this environment, or set PYTHONPATH to its "
+            "folder."
         )
-    return _sha256(Path(spec.origin))
+    return digest
 
 
 def _sha256(path: Path) -> str:

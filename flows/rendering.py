@@ -109,6 +109,12 @@ def _remarks(report: Report, prefix: str) -> Iterator[str]:
             f"{_count(report.sizes['n_truncated'], 'chunk')} longer than the model reads "
             f"({report.sizes['max_tokens']} tokens): the rest of each was not embedded"
         )
+    if report.left_out:
+        shown = ", ".join(clean(name) for name in report.left_out[:NOTES_SHOWN])
+        yield (
+            f"{_count(len(report.left_out), 'path')} in the corpus folder left out (hidden, linked "
+            f"or of a kind that is not read): {shown}{_more(len(report.left_out))}"
+        )
     yield from _cautions(report)
 
 

@@ -68,6 +68,7 @@ class Report(BaseModel):
     stages: list[StageLine]
     truth_notes: list[TruthNote]
     short_queries: list[str]
+    left_out: list[str]  # files of the corpus folder that are of no kind that is read
     n_tasks: int
 
 
@@ -112,5 +113,6 @@ def report_of(pipeline: Pipeline, context: RunContext, *, landed: str, home: str
             for note in notes.to_dicts()
         ],
         short_queries=list(short) if isinstance(short, list) else [],
+        left_out=list(pipeline.inputs.corpus.left_out),
         n_tasks=pipeline.n_tasks,
     )

@@ -35,7 +35,7 @@ def store_of(workspace: Workspace) -> ArtifactStore:
     cache_policy=stage_policy(
         "load_corpus",
         "tasks.loading",
-        libraries=("trafilatura", "pypdfium2"),
+        libraries=("lxml", "pyarrow", "pypdfium2", "trafilatura"),
         ignoring=("source",),
     ),
     persist_result=True,

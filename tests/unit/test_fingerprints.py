@@ -87,3 +87,22 @@ def test_an_absent_library_has_a_version_too() -> None:
     versions = library_versions(("polars", "no-such-distribution-here"))
     assert versions["no-such-distribution-here"] == "absent"
     assert versions["polars"][0].isdigit()
+
+
+def test_a_plug_ins_own_helpers_count_and_libraries_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "cut_plugin.py").write_text("import json\nfrom cut_helper import size\n")
+    helper = tmp_path / "cut_helper.py"
+    helper.write_text("size = 1\n")
+    before = fingerprints.fingerprint_plugin("cut_plugin")
+    helper.write_text("size = 1  # a comment\n")
+    assert fingerprints.fingerprint_plugin("cut_plugin") == before
+    helper.write_text("size = 2\n")
+    assert fingerprints.fingerprint_plugin("cut_plugin") != before
+
+
+@pytest.mark.parametrize("name", ["sys", "no_such_module_here", "no_such.module"])
+def test_a_plug_in_without_source_has_no_fingerprint(name: str) -> None:
+    assert fingerprints.fingerprint_plugin(name) is None
