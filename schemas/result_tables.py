@@ -14,6 +14,7 @@ from schemas.table_rules import (
     UUID_PATTERN,
     Table,
     exactly_one_of,
+    is_in_order,
     keys_are_unique,
     within_contract,
 )
@@ -74,6 +75,8 @@ class Rankings(Table):
     @classmethod
     def ranks_count_from_one(cls, data: pa.PolarsData) -> pl.LazyFrame:
         """The ranks of a query are 1 … n, each once."""
+        if is_in_order(data):
+            return data.lazyframe.select(pl.repeat(value=True, n=pl.len()).alias("rank"))
         query = ["rankings_digest", "query_id"]
         place = pl.col("rank").rank("ordinal").over(query).cast(pl.Int64)
         return data.lazyframe.select(pl.col("rank") == place)
@@ -82,9 +85,12 @@ class Rankings(Table):
     @classmethod
     def scores_never_rise(cls, data: pa.PolarsData) -> pl.LazyFrame:
         """A later rank never has a higher score."""
-        query = ["rankings_digest", "query_id"]
-        before = pl.col("retrieval_score").shift(1).over(query, order_by="rank")
-        return data.lazyframe.select((pl.col("retrieval_score") <= before).fill_null(value=True))
+        query, score = ["rankings_digest", "query_id"], pl.col("retrieval_score")
+        if is_in_order(data):
+            before = pl.when(pl.col("rank") > 1).then(score.shift(1))
+        else:
+            before = score.shift(1).over(query, order_by="rank")
+        return data.lazyframe.select((score <= before).fill_null(value=True))
 
 
 class Labels(Table):

@@ -48,6 +48,30 @@ def keys_are_unique(data: pa.PolarsData, columns: tuple[str, ...]) -> pl.LazyFra
     return frame.select(pl.struct(columns).is_unique().alias("is_unique"))
 
 
+def is_in_order(data: pa.PolarsData) -> bool:
+    """Whether queries stand one after the other, each with its ranks 1, 2, … in order.
+
+    So it is written; what is not takes the slow way.
+    """
+    query, rank = pl.struct("rankings_digest", "query_id"), pl.col("rank")
+    expected = pl.when(pl.col("is_first")).then(1).otherwise(rank.shift(1) + 1)
+    is_first = pl.col("query_id").ne_missing(pl.col("query_id").shift(1)) | pl.col(
+        "rankings_digest"
+    ).ne_missing(pl.col("rankings_digest").shift(1))
+    row = (
+        data.lazyframe.with_columns(is_first.alias("is_first"))
+        .select(
+            (rank == expected).all().alias("counts_up"),
+            pl.col("is_first").sum().alias("n_groups"),
+            query.filter(pl.col("is_first")).n_unique().alias("n_queries"),
+        )
+        .collect()
+        .row(0)
+    )
+    counts_up, n_groups, n_queries = row
+    return bool(counts_up) and bool(n_groups == n_queries)
+
+
 def exactly_one_of(data: pa.PolarsData, value: str, reason: str) -> pl.LazyFrame:
     """Exactly one of two columns is NULL."""
     return data.lazyframe.select(pl.col(value).is_null() != pl.col(reason).is_null())

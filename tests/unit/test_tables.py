@@ -101,6 +101,40 @@ def test_other_types_are_refused_and_never_cast() -> None:
     assert check_table("query_metrics", frame.with_columns(pl.col("query_id").cast(pl.Binary)))
 
 
+@pytest.mark.parametrize(
+    ("queries", "ranks", "scores", "is_fine"),
+    [
+        ("aabb", [1, 2, 1, 2], [0.9, 0.8, 0.9, 0.9], True),
+        ("abab", [1, 1, 2, 2], [0.9, 0.9, 0.8, 0.8], True),  # not in order, but sound
+        ("aaaa", [2, 1, 3, 4], [0.8, 0.9, 0.7, 0.7], True),
+        ("aabb", [1, 2, 1, 3], [0.9, 0.8, 0.9, 0.8], False),
+        ("aaba", [1, 2, 1, 1], [0.9, 0.8, 0.9, 0.9], False),  # one query, in two places
+        ("aabb", [1, 2, 0, 1], [0.9, 0.8, 0.9, 0.8], False),
+        ("aabb", [1, 2, 1, 2], [0.8, 0.9, 0.9, 0.8], False),
+        ("abab", [1, 1, 2, 2], [0.8, 0.9, 0.9, 0.8], False),
+        ("a", [1], [0.5], True),
+        ("", [], [], True),
+    ],
+)
+def test_ranks_and_scores_are_judged_alike_in_any_order_of_rows(
+    queries: str, ranks: list[int], scores: list[float], is_fine: bool
+) -> None:
+    n_rows = len(ranks)
+    items = [f"d{i}" for i in range(n_rows)]
+    frame = pl.DataFrame(
+        {
+            "rankings_digest": ["f" * 64] * n_rows,
+            "query_id": list(queries),
+            "rank": ranks,
+            "item_id": items,
+            "chunk_id": items,
+            "retrieval_score": scores,
+        },
+        schema=sample_run(RUN_ID)["rankings"].schema,
+    )
+    assert (check_table("rankings", frame) == []) is is_fine
+
+
 def test_an_unbounded_measure_has_no_largest_value() -> None:
     assert Measure.parse("dcg@10").contract.highest is None
     frame = sample_run(RUN_ID)["query_metrics"].filter(pl.col("measure") == "ndcg@10")
