@@ -86,10 +86,9 @@ class Rankings(Table):
     def scores_never_rise(cls, data: pa.PolarsData) -> pl.LazyFrame:
         """A later rank never has a higher score."""
         query, score = ["rankings_digest", "query_id"], pl.col("retrieval_score")
+        before = score.shift(1).over(query, order_by="rank")
         if is_in_order(data):
-            before = pl.when(pl.col("rank") > 1).then(score.shift(1))
-        else:
-            before = score.shift(1).over(query, order_by="rank")
+            before = pl.when(pl.col("rank") > 1).then(score.shift(1)).otherwise(None)
         return data.lazyframe.select((score <= before).fill_null(value=True))
 
 
