@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -106,6 +106,61 @@ def _evaluate(experiment: Experiment, home: Home, logical_date: date | None) -> 
     if isinstance(result, BaseException):
         raise result
     return Report.model_validate(result)
+
+
+ESTIMATE_COLUMNS = (
+    "purpose",
+    "model",
+    "calls",
+    "prompt_tokens",
+    "completion_tokens",
+    "cost",
+    "currency",
+)
+
+
+def estimate_and_print(experiment: Experiment, home: Home, *, format: str) -> int:
+    """Print the LLM calls that an evaluation would send and what they would cost.
+
+    Raises:
+        RankhouseError: see ``estimate_cost``.
+    """
+    from flows.cli import prefect_environment
+    from flows.preflight import check_storage, survey_inputs
+    from flows.servers import wait_until_recorded
+
+    survey_inputs(experiment)
+    check_storage(experiment, home)
+    say(f"home {home.path}")
+    with prefect_environment(home) as server:
+        from flows.estimate_cost import estimate_cost
+
+        _log_to_stderr()
+        server.wait_until_ready()
+        state = estimate_cost(experiment, str(home.path), return_state=True)
+        result = state.result(raise_on_failure=False)
+        n_tasks = result["n_tasks"] if isinstance(result, dict) else 0
+        wait_until_recorded(state.state_details.flow_run_id, n_tasks)
+    if isinstance(result, BaseException):
+        raise result
+    rows = result["rows"]
+    if not rows:
+        say("no LLM is named: an evaluation costs nothing but time")
+    elif format == "table":
+        rows = [*rows, _total(rows)]
+    print_rows(rows, ESTIMATE_COLUMNS, format=format)
+    return 0
+
+
+def _total(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    counts = {
+        name: sum(row[name] for row in rows)
+        for name in ("calls", "prompt_tokens", "completion_tokens")
+    }
+    has_price = all(row["cost"] is not None or not row["calls"] for row in rows)
+    cost = sum(row["cost"] or 0.0 for row in rows) if has_price else None
+    currency = next((row["currency"] for row in rows if row["currency"]), None)
+    return {"purpose": "all", "model": None, **counts, "cost": cost, "currency": currency}
 
 
 class _SayHandler(logging.Handler):

@@ -25,9 +25,19 @@ from flows.printing import format_option
     type=click.DateTime(["%Y-%m-%d"]),
     help="The night that the run stands for; today in UTC by default.",
 )
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print the LLM calls that would be sent and their expected cost; send none. The stages "
+    "before them run, or are reused.",
+)
 @format_option
 def command(
-    experiment: Path, settings: tuple[str, ...], logical_date: datetime | None, format: str
+    experiment: Path,
+    settings: tuple[str, ...],
+    logical_date: datetime | None,
+    dry_run: bool,
+    format: str,
 ) -> int:
     """Evaluate one experiment and write the results to the warehouse.
 
@@ -36,10 +46,12 @@ def command(
 
     Example: rankhouse evaluate deployments/demo/experiment.toml --set chunking.size=256
     """
-    from flows.evaluating import evaluate_and_print
+    from flows.evaluating import estimate_and_print, evaluate_and_print
     from schemas.experiment import read_experiment
     from schemas.home import find_home
 
+    if dry_run:
+        return estimate_and_print(read_experiment(experiment, settings), find_home(), format=format)
     when: date | None = None if logical_date is None else logical_date.date()
     return evaluate_and_print(
         read_experiment(experiment, settings), find_home(), logical_date=when, format=format

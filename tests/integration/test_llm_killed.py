@@ -162,3 +162,26 @@ def test_an_endpoint_that_cannot_be_used_is_refused_before_any_stage(command: Co
         refused = command("evaluate", str(file), *keyed, exit_code=2)
     assert "RANKHOUSE_ABSENT_KEY is not set" in refused.stderr
     assert not server.bodies
+
+
+def test_a_dry_run_counts_the_calls_that_are_not_stored_and_sends_none(command: Command) -> None:
+    price = '[[summary.prices]]\nmodel = "m"\nsince = 2020-01-01\ninput = 1.0\noutput = 2.0\n'
+    with ScriptedServer() as server:
+        file = write_project(command.folder, server.url, price)
+
+        def plan() -> dict[str, int]:
+            result = command("evaluate", str(file), "--dry-run", "--format", "json")
+            rows = json.loads(result.stdout)
+            assert all(row["cost"] > 0 for row in rows if row["calls"])
+            return {row["purpose"]: row["calls"] for row in rows}
+
+        assert plan() == {"key_phrases": 5, "questions": 5, "answers": 5}
+        assert not server.bodies
+        command.evaluate(file)
+        sent = len(server.bodies)
+        assert plan() == {"key_phrases": 0, "questions": 0, "answers": 0}
+        text = (command.folder / "benchmark.jsonl").read_text()
+        (command.folder / "benchmark.jsonl").write_text(text.replace("r2s", "R2s"))
+        assert plan() == {"key_phrases": 0, "questions": 0, "answers": 1}
+        assert len(server.bodies) == sent
+        assert len(command.sql("select run_id from runs")) == 1
