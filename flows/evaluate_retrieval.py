@@ -22,7 +22,7 @@ from schemas.experiment import Experiment
 from schemas.home import Home, find_home
 from tasks import stages
 from tasks.progress import progress_writer
-from warehouse.load import load_parts
+from warehouse.load import LoadReport, load_parts
 from warehouse.spool import Spool, StartedRun, new_run_id
 
 logger = logging.getLogger("rankhouse")
@@ -73,8 +73,12 @@ def evaluate_retrieval(
         stages.write_results(started=quote(started), frames=quote(frames_of(pipeline, context)))
         loaded = stages.load_results(home=quote(where))
         pipeline.n_tasks += 2
-        landed = "loaded" if loaded.has_landed(context.run_id) else "spooled"
-        report = report_of(pipeline, context, landed=landed, home=str(where.path))
+        report = report_of(
+            pipeline,
+            context,
+            spooled_because=_why_spooled(loaded, context.run_id),
+            home=str(where.path),
+        )
     _show_in_prefect(report)
     return report.model_dump(mode="json")
 
@@ -91,6 +95,15 @@ def _run_or_record_failure(
         started.finish(failed_frames_of(pipeline, context, stage=pipeline.stage, error=error))
         load_parts(home)
         raise
+
+
+def _why_spooled(loaded: LoadReport, run_id: str) -> str | None:
+    """Why a finished run waits in the spool; None: it is in the warehouse."""
+    if loaded.has_landed(run_id):
+        return None
+    refused = [reason for reason in loaded.refused if reason.startswith(f"{run_id}:")]
+    held = f"the warehouse is held by {loaded.holder or 'another process'}"
+    return loaded.problem or (refused[0] if refused else held)
 
 
 def _announce(started: StartedRun, show: Callable[[str], None] | None) -> Callable[[str], None]:

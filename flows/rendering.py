@@ -163,10 +163,8 @@ def _stages(report: Report) -> Iterator[str]:
 
 def _next(report: Report, prefix: str) -> Iterator[str]:
     if report.landed == "spooled":
-        yield (
-            "spooled: the warehouse is in use; the run is safe and the next load takes it: "
-            "rankhouse warehouse load"
-        )
+        yield "The run is safe in the spool. When that is mended, the next load takes it:"
+        yield f"  {_home(prefix)}rankhouse warehouse load"
         return
     yield "Next, the queries where the first measure is lowest:"
     yield f"  {_sql(report, 'query_metrics', prefix)}"
@@ -183,8 +181,11 @@ def _sql(report: Report, table: str, prefix: str) -> str:
             f"select query_id, value from query_metrics {of_run} {of_measure} "  # noqa: S608
             "order by value limit 10"
         )
-    home = f"RANKHOUSE_HOME={prefix} " if prefix else ""
-    return f'{home}rankhouse sql "{query}"'
+    return f'{_home(prefix)}rankhouse sql "{query}"'
+
+
+def _home(prefix: str) -> str:
+    return f"RANKHOUSE_HOME={prefix} " if prefix else ""
 
 
 def _count(number: object, noun: str) -> str:

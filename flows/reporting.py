@@ -59,7 +59,8 @@ class Report(BaseModel):
     logical_date: str
     status: str
     status_reason: str | None
-    landed: str  # loaded, or spooled: the warehouse was locked
+    landed: str  # loaded or spooled
+    spooled_because: str | None  # why the run waits in the spool
     home: str
     seconds: float
     settings: dict[str, Any]
@@ -72,7 +73,9 @@ class Report(BaseModel):
     n_tasks: int
 
 
-def report_of(pipeline: Pipeline, context: RunContext, *, landed: str, home: str) -> Report:
+def report_of(
+    pipeline: Pipeline, context: RunContext, *, spooled_because: str | None, home: str
+) -> Report:
     """Gather the report of a run whose stages are all done."""
     _, run_metrics = metrics_of(pipeline)
     row = run_row(pipeline, context)
@@ -85,7 +88,8 @@ def report_of(pipeline: Pipeline, context: RunContext, *, landed: str, home: str
         logical_date=row.logical_date.isoformat(),
         status=row.status,
         status_reason=row.status_reason,
-        landed=landed,
+        landed="loaded" if spooled_because is None else "spooled",
+        spooled_because=spooled_because,
         home=home,
         seconds=round(row.seconds, 3),
         settings=pipeline.experiment.model_dump(mode="json"),

@@ -203,6 +203,16 @@ class Execution(Section):
     threads: Annotated[int, Field(ge=1, le=256)] | None = None
     device: str = "cpu"
 
+    @field_validator("store")
+    @classmethod
+    def _no_credentials(cls, value: str | None) -> str | None:
+        if value is not None and "@" in value.partition("://")[2].partition("/")[0]:
+            raise ValueError(
+                "the URL holds credentials, which would be stored with every run; leave them "
+                "out and set them in the environment, as the store's library documents"
+            )
+        return value
+
 
 DEFAULT_MEASURES = ("hit@1", "hit@5", "recall@5", "rr@10", "ndcg@10")
 

@@ -278,3 +278,18 @@ def test_lost_truth_is_counted_and_named_otherwise(command: Command, small: Path
     assert [note["query_id"] for note in report["truth_notes"] if note["note"] == "lost"] == ["q2"]
     assert {row["n_lost"] for row in report["measures"]} == {1}
     assert means(report)["hit@1"] <= before["hit@1"]
+
+
+def test_a_locked_warehouse_leaves_the_run_in_the_spool_and_the_next_load_takes_it(
+    command: Command, small: Path
+) -> None:
+    import duckdb
+
+    command.evaluate(small)
+    with duckdb.connect(str(command.home / "warehouse.duckdb")):
+        result = command("evaluate", str(small))
+        assert "spooled: the warehouse is held by" in result.stderr
+        assert "rankhouse warehouse load" in result.stdout
+    assert len(command.sql("from runs")) == 1
+    command("warehouse", "load")
+    assert len(command.sql("from runs")) == 2

@@ -158,3 +158,16 @@ def test_an_experiment_is_frozen_and_its_digest_depends_on_values_only(file: Pat
 def test_an_experiment_survives_json(file: Path) -> None:
     experiment = read_experiment(file)
     assert Experiment.model_validate(experiment.model_dump(mode="json")) == experiment
+
+
+def test_a_store_with_credentials_is_refused_and_they_are_not_shown(file: Path) -> None:
+    message = refusal(file, MINIMAL + '[execution]\nstore = "s3://key:hush@bucket/x"\n')
+    assert "credentials" in message
+    assert "hush" not in message
+    parts = read_experiment_store(file, "s3://bucket/a@b")
+    assert parts == "s3://bucket/a@b"
+
+
+def read_experiment_store(file: Path, url: str) -> str | None:
+    file.write_text(MINIMAL + f'[execution]\nstore = "{url}"\n', encoding="utf-8")
+    return read_experiment(file).execution.store
