@@ -73,7 +73,9 @@ def score_spans(
             row[:] = ratio(satisfied, n_spans)
             continue
         if cover is None:
-            cover = cover_characters(placed, spans, n_queries=n_queries)
+            deepest = max(m.cutoff or 0 for m in measures if m.family != "evidence_recall")
+            held = placed.filter(pl.col("rank") <= deepest)
+            cover = cover_characters(held, spans, n_queries=n_queries)
         row[:] = cover.score(measure.family, cutoff)
     return values
 
