@@ -37,7 +37,10 @@ _SHORT = f"{_NOTHING}; a rank that was not returned is not relevant"
 _ROUNDED = f"{_SHORT}; rounding never lifts it above 1"
 _SPAN_EDGE = "nothing relevant: NULL no_relevant; lost spans stay in the denominator"
 _TREC = "trec_eval 10"
-_LARSEN = "character overlap, Larsen & Aone (1999) style precision and recall over text spans"
+_CHUNKING = (
+    "Smith & Troynikov (2024), Evaluating Chunking Strategies for Retrieval, over characters, "
+    "each counted once"
+)
 
 FAMILIES: dict[str, Family] = {
     "hit": _family(
@@ -132,7 +135,7 @@ FAMILIES: dict[str, Family] = {
         "items of the first k with a grade of 0 or more / k",
         "nothing relevant: NULL no_relevant (rankhouse trec: counted as it is); "
         "grades below 0 count as unjudged",
-        "ir_measures Judged, Sakai (2007)",
+        "ir_measures Judged@k",
         labels=DOCUMENTS,
     ),
     "set_precision": _family(
@@ -154,7 +157,7 @@ FAMILIES: dict[str, Family] = {
         "required",
         "characters in the first k chunks and in a gold span / characters in gold spans",
         _SPAN_EDGE,
-        _LARSEN,
+        _CHUNKING,
         labels=SPANS,
         scope="experiment",
     ),
@@ -162,7 +165,7 @@ FAMILIES: dict[str, Family] = {
         "required",
         "characters in the first k chunks and in a gold span / characters in the first k chunks",
         f"{_SPAN_EDGE}; nothing returned: 0",
-        _LARSEN,
+        _CHUNKING,
         labels=SPANS,
         scope="experiment",
     ),
@@ -170,7 +173,7 @@ FAMILIES: dict[str, Family] = {
         "required",
         "characters in the first k chunks and in a gold span / characters in either",
         _SPAN_EDGE,
-        _LARSEN,
+        _CHUNKING,
         labels=SPANS,
         scope="experiment",
     ),
