@@ -18,26 +18,6 @@ MEASURE_PATTERN = r"^[a-z][a-z0-9_]*(@[1-9][0-9]*(chars)?)?(\([a-z_]+=[0-9.e+-]+
 _WRITTEN = re.compile(
     r"(?P<family>[^@()\s]+)(?:@(?P<cutoff>[^@()\s]*))?(?:\((?P<parameters>[^()]*)\))?"
 )
-# Names that other tools use, to answer with ours.
-_FOREIGN = {
-    "map": "ap",
-    "map_cut": "ap",
-    "mrr": "rr",
-    "recip_rank": "rr",
-    "reciprocal_rank": "rr",
-    "p": "precision",
-    "r": "recall",
-    "rprec": "r_precision",
-    "ndcg_cut": "ndcg",
-    "ndcg_burges": "ndcg_exp",
-    "success": "hit",
-    "hits": "hit",
-    "hit_rate": "hit",
-    "set_p": "set_precision",
-    "set_f": "set_f1",
-    "f": "f1",
-    "iou": "span_iou",
-}
 
 
 class MeasureError(UsageError, ValueError):
@@ -74,7 +54,9 @@ class Measure:
         name, written = match["family"], match["cutoff"]
         family = FAMILIES.get(name)
         if family is None:
-            raise MeasureError(f"measure {text!r}: there is no {name!r}; {_nearest(name)}")
+            from schemas.foreign_names import nearest
+
+            raise MeasureError(f"measure {text!r}: there is no {name!r}; {nearest(name)}")
         cutoff, unit = _parse_cutoff(text, name, family, written)
         return cls(name, cutoff, unit, _parse_parameters(text, name, family, match["parameters"]))
 
@@ -199,16 +181,3 @@ def _parse_number(text: str, key: str, parameter: Parameter, written: str) -> fl
     if at_edge or not parameter.lowest <= number <= parameter.highest:
         raise fault
     return number
-
-
-def _nearest(name: str) -> str:
-    from difflib import get_close_matches
-
-    lowered = re.sub(r"[_-]?[0-9]+$", "", name.lower()) if name.lower() not in FAMILIES else ""
-    candidate = _FOREIGN.get(lowered, lowered or name.lower())
-    if candidate in FAMILIES:
-        return f"did you mean {candidate!r}?"
-    near = get_close_matches(candidate, FAMILIES, n=3, cutoff=0.5)
-    if near:
-        return f"did you mean {' or '.join(repr(family) for family in near)}?"
-    return f"known: {', '.join(FAMILIES)}"
