@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from schemas.errors import UsageError
 from schemas.measures import Measure
 from tasks.graded import Floats, Mask, mean_of
-from tasks.tie_reports import TieReport
 from tasks.trec_bytes import STANDARD_INPUT, check_exists, show_id
 from tasks.trec_files import read_qrels, read_run
 from tasks.trec_qrels import prepare_qrels
 from tasks.trec_scoring import RunScores, TrecOptions, score_run
+
+if TYPE_CHECKING:
+    from tasks.tie_reports import TieReport
 
 
 @dataclass(frozen=True, slots=True)
