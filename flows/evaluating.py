@@ -70,7 +70,7 @@ def evaluate_and_print(
     if report.status == "degraded":
         say(f"degraded: {report.status_reason}")
     if report.landed == "spooled":
-        say("spooled: the warehouse is in use; `rankhouse warehouse load` takes the run later")
+        say(f"spooled: {report.spooled_because}")
     return 0
 
 
@@ -79,7 +79,7 @@ def _evaluate(experiment: Experiment, home: Home, logical_date: date | None) -> 
     from flows.servers import wait_until_recorded
 
     show = progress_writer(is_interactive()) or (lambda text: None)
-    show("starting Prefect …")
+    show("starting Prefect (the first time it prepares its database) …")
     with prefect_environment(home) as server:
         import prefect
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, JsonValue
@@ -37,6 +38,7 @@ class StageLine(BaseModel):
     stage: str
     cached: bool
     seconds: float
+    detail: str | None = None  # what there was to do, where it was not everything
 
 
 class TruthNote(BaseModel):
@@ -109,7 +111,12 @@ def report_of(
             MeasureRow(**values) for values in run_metrics.drop("contract_version").to_dicts()
         ],
         stages=[
-            StageLine(stage=run.stage, cached=run.is_cached, seconds=round(run.seconds, 3))
+            StageLine(
+                stage=run.stage,
+                cached=run.is_cached,
+                seconds=round(run.seconds, 3),
+                detail=_detail(run.output.figures),
+            )
             for run in pipeline.runs.values()
         ],
         truth_notes=[
@@ -120,3 +127,9 @@ def report_of(
         left_out=list(pipeline.inputs.corpus.left_out),
         n_tasks=pipeline.n_tasks,
     )
+
+
+def _detail(figures: Mapping[str, JsonValue]) -> str | None:
+    if "n_encoded" not in figures:
+        return None
+    return f"{figures['n_encoded']} of {figures['n_unique']} texts encoded, the others known"

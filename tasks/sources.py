@@ -160,7 +160,9 @@ def _hashed(name: str, path: Path) -> SourceFile:
     except OSError as error:
         raise InputError(f"cannot be read ({error.strerror})", path=path) from None
     if size == 0:
-        raise InputError("the file is empty (0 bytes)", path=path)
+        raise InputError(
+            "the file is empty (0 bytes); fill it, or move it out of the corpus", path=path
+        )
     return SourceFile(name, path, size, digest)
 
 

@@ -16,7 +16,7 @@ DEMO_HOME = ".rankhouse-demo"
 @click.command()
 @format_option
 def command(format: str) -> int:
-    """Run the demo evaluation: 40 handbook pages, 60 queries, a small model on this machine.
+    """Run the demo evaluation: 45 handbook pages, 65 queries, a small model on this machine.
 
     Its results stay in .rankhouse-demo/ here; run it twice to see what is reused.
 

@@ -99,6 +99,6 @@ def _remark(documents: list[Document], queries: list[Query], *, is_example: bool
         return f"all {len(queries)} queries have an answer that stands in a document"
     shown = ", ".join(lost[:EXAMPLES_NAMED]) + (", …" if len(lost) > EXAMPLES_NAMED else "")
     return (
-        f"{len(lost)} of {len(queries)} queries have no answer that stands in a document word for "
-        f"word, and count as not found: {shown}"
+        "queries whose answer stands in no document word for word, and which count as not found: "
+        f"{len(lost)} of {len(queries)}: {shown}"
     )

@@ -68,25 +68,24 @@ def test_the_demo_prints_the_numbers_of_the_readme(shell: Command) -> None:
         assert row in printed.splitlines()
 
     # One setting changed at a time: three reports, and the chunk sizes' table.
-    reports = run(shell, block("--set chunking.size=1200")).split("demo · ")[1:]
-    sizes = {"600": printed, "1,200": reports[0]}
-    for size, report in sizes.items():
+    home = f"export RANKHOUSE_HOME={shell.folder}/.rankhouse-demo\n"
+    variations = run(shell, block("--set chunking.size=1200"))
+    reports = re.split(r"^(?=chunks-\d+ · )", variations, flags=re.MULTILINE)[1:]
+    for size, report in zip(["600", "1,200", "200"], [printed, *reports], strict=True):
         means = dict(re.findall(r"^([a-z_@0-9]+) +([0-9.]+) ", report, flags=re.MULTILINE))
         cells = [f"{float(means[m]):.2f}" for m in ("hit@1", "rr@10", "evidence_recall@2000chars")]
         assert f"| {size} characters | {' | '.join(cells)} |" in shown
+    labels = run(shell, f"{home}demo=deployments/demo/experiment.toml\n{block('name=answers')}")
+    assert "answers · " in labels
+    assert "documents · " in labels
 
-    run_id = re.search(r"· run (\S+)", printed)
-    assert run_id is not None
-    question = block("tags[1] as language").replace("RUN", run_id[1])
-    answer = run(shell, f"export RANKHOUSE_HOME=.rankhouse-demo\n{question}")
+    answer = run(shell, home + block("tags[1] as language"))
     for row in re.findall(r"^(?:en|fr|zh) .*$", shown, flags=re.MULTILINE):
         assert row.split() in [line.split() for line in answer.splitlines()]
     suggested = re.search(r"^  (RANKHOUSE_HOME=.*)$", printed, flags=re.MULTILINE)
     assert suggested is not None
     assert "query_id" in run(shell, suggested[1])
-    assert "demo" in run(
-        shell, f"export RANKHOUSE_HOME=.rankhouse-demo\n{block('select experiment, measure')}"
-    )
+    assert "chunks-200" in run(shell, home + block("rankhouse history hit@1"))
 
 
 @pytest.mark.timeout(600)
@@ -97,11 +96,9 @@ def test_init_makes_an_experiment_that_runs(shell: Command) -> None:
     (docs / "cars.md").write_text("# Cars\n\n## Height limit\n\nCars up to 2.1 metres fit.\n")
     printed = run(shell, block("rankhouse init docs\n"))
     assert "hit@1" in printed
-    for name in ("experiment.toml", "benchmark.jsonl"):
-        (shell.folder / name).unlink()
     (shell.folder / "questions.csv").write_text("question,answer\nHow high?,2.1 metres\n")
-    run(shell, block("--questions questions.csv"))
-    assert "2.1 metres" in (shell.folder / "benchmark.jsonl").read_text()
+    assert "hit@1" in run(shell, block("--questions questions.csv"))
+    assert "2.1 metres" in (shell.folder / "asked" / "benchmark.jsonl").read_text()
 
 
 def test_trec_files_are_scored(shell: Command) -> None:
