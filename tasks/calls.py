@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from schemas.endpoints import Endpoint
-from schemas.errors import StorageError
+from schemas.errors import StageError, StorageError
 from schemas.experiment import digest_of
 
 logger = logging.getLogger("rankhouse")
@@ -117,7 +117,7 @@ class CallStore:
         """Store an answer; when this returns, it outlives the process.
 
         Raises:
-            StorageError: the file cannot be written.
+            StageError: the file cannot be written.
         """
         usage = answered.usage
         row = (
@@ -126,10 +126,15 @@ class CallStore:
             *(usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens),
             *(answered.started_at, answered.seconds),
         )
-        with self._guarded():
-            self._connection.execute(
-                "INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row
-            )
+        try:
+            for _ in range(2):  # a damaged file is set aside: then into a new one
+                with self._guarded():
+                    self._connection.execute(
+                        "INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row
+                    )
+                    return
+        except StorageError as error:  # found out after work began
+            raise StageError(str(error)) from None
 
     def get_abilities(self, endpoint: Endpoint) -> str | None:
         """What was found out about an endpoint's model, as JSON; None: nothing yet."""

@@ -65,7 +65,7 @@ async def probe(completer: Completer, section: str) -> None:
             n_waits += 1
             await asyncio.sleep(min(wait_before(n_waits, trouble.retry_after), 10.0))
             continue
-        completer.use(abilities)
+        completer.sender.use(abilities)
         return
     raise ConfigurationError(
         f"summary.{section}: {endpoint.model} at {endpoint.base_url} answers, but no way of "
