@@ -132,4 +132,5 @@ def report_of(
 def _detail(figures: Mapping[str, JsonValue]) -> str | None:
     if "n_encoded" not in figures:
         return None
-    return f"{figures['n_encoded']} of {figures['n_unique']} texts encoded, the others known"
+    known = f", {figures['n_reused']} known" if figures["n_reused"] else ""
+    return f"{figures['n_encoded']} texts encoded{known}"
