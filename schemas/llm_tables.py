@@ -13,6 +13,7 @@ PURPOSES = ("summary", "key_phrases", "questions", "answers", "anchor")
 CALL_STATUSES = (
     "answered",
     "no_key_phrases",
+    "no_questions",
     "empty_response",
     "truncated",
     "refused",

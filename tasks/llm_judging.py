@@ -17,6 +17,7 @@ from tasks.judging import Answer, Failure, Question
 from tasks.prompting import SCHEMAS, Prompts, number_lines
 from tasks.replies import (
     InvalidReplyError,
+    is_empty_list,
     read_answer,
     read_entries,
     read_text,
@@ -85,17 +86,19 @@ class LLMJudge:
         async def ask(indexes: list[int], *, is_first: bool) -> Entries | Failure:
             chosen = number_lines([phrases[index] for index in indexes])
             call = self._call("questions", [("text", text), ("key_phrases", chosen)], subject)
-            return await self._completer.ask(
-                call,
-                lambda reply: _useful(
-                    {
-                        index: {"question": question}
-                        for index, entry in read_entries(reply, "questions", len(indexes)).items()
-                        if (question := read_text(entry, "question", "value"))
-                    },
-                    may_be_empty=not is_first,
-                ),
-            )
+
+            def read(reply: str) -> Entries | Failure:
+                entries = read_entries(reply, "questions", len(indexes))
+                found = {
+                    index: {"question": question}
+                    for index, entry in entries.items()
+                    if (question := read_text(entry, "question", "value"))
+                }
+                if is_first and not found and is_empty_list(reply, "questions"):
+                    return Failure("no_questions", f"{self.name} asked no question")
+                return _useful(found, may_be_empty=not is_first)
+
+            return await self._completer.ask(call, read)
 
         found = await _collect(ask, len(phrases))
         if isinstance(found, Failure):

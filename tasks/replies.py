@@ -33,6 +33,8 @@ def read_json(text: str) -> Any:
         InvalidReplyError: there is none.
     """
     stripped = without_reasoning(text)
+    if not stripped:
+        raise InvalidReplyError("the reply is empty")
     for candidate in (stripped, *_FENCED.findall(stripped)):
         value = _loads(candidate)
         if isinstance(value, dict | list):
@@ -66,6 +68,11 @@ def read_texts(text: str, name: str) -> list[str]:
             plain = write_text(" ".join(item.split()))
             found.setdefault(plain.casefold(), plain)
     return list(found.values())
+
+
+def is_empty_list(text: str, name: str) -> bool:
+    """Whether a reply gives the list ``name`` with nothing in it."""
+    return not _list_of(read_json(text), name)
 
 
 def read_entries(text: str, name: str, n_expected: int) -> dict[int, dict[str, Any]]:

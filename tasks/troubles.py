@@ -135,10 +135,7 @@ def completion_of(reply: Any) -> Completion:
     if isinstance(content, list):  # parts, as some servers send them
         parts = [part.get("text") for part in content if isinstance(part, dict)]
         content = "".join(part for part in parts if isinstance(part, str))
-    text = content if isinstance(content, str) else ""
-    if not text.strip() and finish != "length":
-        raise Trouble("invalid_reply", "the reply is empty", remedy="wait")
-    return Completion(text, is_cut=finish == "length")
+    return Completion(content if isinstance(content, str) else "", is_cut=finish == "length")
 
 
 def _shown(value: Any) -> str:
