@@ -23,7 +23,7 @@ def estimate_tokens(text: str) -> int:
     other: on the high side for today's tokenizers.
     """
     n_wide = len(_WIDE.findall(text))
-    n_ascii = sum(map(str.isascii, text)) if not text.isascii() else len(text)
+    n_ascii = len(text.encode("ascii", "ignore"))
     n_other = len(text) - n_wide - n_ascii
     return n_wide + -(-n_ascii // 4) + -(-n_other // 2)
 
