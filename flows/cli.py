@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -58,12 +59,20 @@ class LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"flows.commands.{cmd_name}")
         command: click.Command = module.command
+        _keep_examples_whole(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def _keep_examples_whole(command: click.Command) -> None:
+    r"""Put ``\b`` before examples, click's mark for lines that are not to be wrapped."""
+    leaves = command.commands.values() if isinstance(command, click.Group) else []
+    for found in (command, *leaves):
+        found.help = (found.help or "").replace("\n\nExample: ", "\n\n\b\nExample: ")
 
 
 @click.group(
@@ -79,8 +88,17 @@ def command() -> None:
     """
 
 
+class Terminated(BaseException):
+    """SIGTERM came: leave as Ctrl-C does, so that what was started is stopped."""
+
+
+def _terminate(number: int, frame: object) -> None:
+    raise Terminated
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and leave with its exit code (see the README)."""
+    signal.signal(signal.SIGTERM, _terminate)
     sys.exit(run(lambda: command.main(arguments, prog_name="rankhouse", standalone_mode=False)))
 
 
@@ -103,6 +121,9 @@ def run(call: Callable[[], Any]) -> int:
     except (KeyboardInterrupt, click.Abort):
         say("stopped")
         return 130
+    except Terminated:
+        say("terminated")
+        return 143
     except BrokenPipeError:
         _silence_stdout()
         return 141

@@ -28,6 +28,7 @@ from filelock import FileLock, Timeout
 from schemas.errors import FailedError
 from schemas.home import Home
 
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 START_SECONDS = 120.0
 DRAIN_SECONDS = 20.0
 APPLICATION = "prefect.server.api.server:create_app"
@@ -119,6 +120,7 @@ def _temporary_server(home: Home, environment: dict[str, str]) -> Iterator[Serve
             stdout=stream,
             stderr=stream,
             start_new_session=True,  # Ctrl-C is for the command, which then stops the server
+            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
         )
     note = home.prefect / f"server-{os.getpid()}.json"
     note.write_text(json.dumps({"pid": process.pid, "command": os.getpid()}))
@@ -221,6 +223,13 @@ def _active_profile() -> dict[str, str]:
     name = os.environ.get("PREFECT_PROFILE", profiles.get("active", ""))
     settings = profiles.get("profiles", {}).get(name, {})
     return {key: str(value) for key, value in settings.items()}
+
+
+def _end_with_parent() -> None:
+    """Ask Linux to end this process when the command that started it is killed."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _unset(environment: dict[str, str], profile: dict[str, str]) -> dict[str, str]:

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.data.small_project import REPOSITORY, Command, write_small_project
@@ -293,3 +294,24 @@ def test_a_locked_warehouse_leaves_the_run_in_the_spool_and_the_next_load_takes_
     assert len(command.sql("from runs")) == 1
     command("warehouse", "load")
     assert len(command.sql("from runs")) == 2
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGKILL"])
+def test_a_command_that_is_stopped_takes_its_server_with_it(
+    offline_command: Command, name: str
+) -> None:
+    file = write_small_project(offline_command.folder)
+    process = offline_command.start("evaluate", str(file))
+    note = offline_command.home / "prefect" / f"server-{process.pid}.json"
+    deadline = time.monotonic() + 100
+    while not note.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(1)
+    server = json.loads(note.read_text())["pid"]
+    process.send_signal(getattr(signal, name))
+    process.communicate(timeout=60)
+    assert process.returncode == {"SIGTERM": 143, "SIGINT": 130, "SIGKILL": -9}[name]
+    while psutil.pid_exists(server):
+        assert time.monotonic() < deadline, "the server was left behind"
+        time.sleep(0.05)
