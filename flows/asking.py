@@ -86,8 +86,3 @@ def check_experiment(connection: DuckDBPyConnection, name: str | None) -> None:
 
     if name is not None:
         resolve_run(connection, "latest", experiment=name)
-
-
-def short_id(run_id: str) -> str:
-    """As much of an id as tells runs of one home apart and is taken where RUN is asked for."""
-    return run_id[:18]

@@ -47,7 +47,12 @@ def format_option(function: Function) -> Function:
 
 
 def print_rows(
-    rows: Iterable[Mapping[str, object]], columns: Sequence[str], *, format: str
+    rows: Iterable[Mapping[str, object]],
+    columns: Sequence[str],
+    *,
+    format: str,
+    texts: Mapping[str, int] | None = None,
+    trim: bool = False,
 ) -> None:
     """Write rows to stdout: aligned, as a JSON array, or as CSV.
 
@@ -56,6 +61,8 @@ def print_rows(
         columns: which keys, in this order.
         format: ``table``, ``json`` or ``csv``. CSV cells that a spreadsheet would run as a formula
             get a leading apostrophe.
+        texts: for a table, which columns a terminal may cut, and how far; see ``print_table``.
+        trim: for a table, floats without the zeros at their end.
     """
     if format == "json":
         _print_json(rows, columns)
@@ -64,7 +71,7 @@ def print_rows(
     else:
         from flows.tables import print_table
 
-        print_table(rows, columns)
+        print_table(rows, columns, texts=texts, trim=trim)
 
 
 def print_json(value: object) -> None:

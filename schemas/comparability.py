@@ -17,7 +17,21 @@ SUMMARY_MEASURES = ("summary_score", "qa", "conciseness")
 def comparability_key(
     experiment: Experiment, *, benchmark_digest: str, measure: str, judge_version: str = ""
 ) -> str:
-    """The digest of what decides a measure's meaning in a run.
+    """The digest of what decides a measure's meaning in a run; see ``comparability_parts``."""
+    return digest_of(
+        comparability_parts(
+            experiment,
+            benchmark_digest=benchmark_digest,
+            measure=measure,
+            judge_version=judge_version,
+        )
+    )
+
+
+def comparability_parts(
+    experiment: Experiment, *, benchmark_digest: str, measure: str, judge_version: str = ""
+) -> dict[str, Any]:
+    """What decides a measure's meaning in a run, by name.
 
     Args:
         experiment: the configuration of the run.
@@ -25,6 +39,9 @@ def comparability_key(
         measure: its canonical name.
         judge_version: for summary scores, what identifies the judge beside the configuration:
             the digest of its prompts.
+
+    Raises:
+        ValueError: a summary score, and the experiment has none.
     """
     parsed = Measure.parse(measure)
     ingredients: dict[str, Any] = {
@@ -40,13 +57,13 @@ def comparability_key(
         ingredients["judge_version"] = judge_version
         for name in ("contexts", "n_contexts", "coeff", "length_penalty"):
             ingredients[name] = getattr(experiment.summary, name)
-        return digest_of(ingredients)
+        return ingredients
     ingredients["labelling"] = experiment.labelling.model_dump(mode="json")
     counts_chunks = experiment.labelling.method != "document"
     is_by_characters = parsed.family == "evidence_recall" and parsed.unit == "chars"
     if counts_chunks and not is_by_characters:
         ingredients["chunking"] = experiment.chunking.model_dump(mode="json")
-    return digest_of(ingredients)
+    return ingredients
 
 
 def _judge(summary: Summary) -> Any:

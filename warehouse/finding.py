@@ -1,4 +1,4 @@
-"""Which run somebody means: an id, a unique prefix, ``latest`` or ``latest~1``."""
+"""Which run somebody means: an id, its beginning or end, ``latest`` or ``latest~1``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ if TYPE_CHECKING:
 
 _LATEST = re.compile(r"latest(~(?P<back>\d{1,6}))?")
 SHOWN = 5  # candidates named in a message
+SHORT = 8  # characters of an id's end that are shown where the whole is too wide
+FIRST_RUN = (
+    "run `rankhouse evaluate EXPERIMENT.toml`, or set RANKHOUSE_HOME to the home that has them "
+    "(the demo's is .rankhouse-demo)"
+)
 
 
 def resolve_run(connection: DuckDBPyConnection, text: str, *, experiment: str | None = None) -> str:
@@ -19,12 +24,12 @@ def resolve_run(connection: DuckDBPyConnection, text: str, *, experiment: str | 
 
     Args:
         connection: the published copy.
-        text: an id, the beginning of one, ``latest`` (the newest run), or ``latest~N`` (the N-th
-            run before it, of the same experiment).
+        text: an id, the beginning or the end of one, ``latest`` (the newest run), or ``latest~N``
+            (the N-th run before it, of the same experiment).
         experiment: only runs of this experiment.
 
     Raises:
-        UsageError: no such run, or several begin so; the nearest are named.
+        UsageError: no such run, or several begin or end so; the nearest are named.
     """
     rows: list[tuple[str, str]] = connection.execute(
         "SELECT run_id, experiment FROM runs ORDER BY run_id DESC"
@@ -35,17 +40,39 @@ def resolve_run(connection: DuckDBPyConnection, text: str, *, experiment: str | 
     match = _LATEST.fullmatch(text)
     if match is not None:
         return _count_back(runs, int(match["back"] or 0), text)
-    found = [run_id for run_id, _ in runs if run_id.startswith(text.lower())] if text else []
-    if text.lower() in found:
-        return text.lower()
+    part = text.lower()
+    found = [run_id for run_id, _ in runs if part and _is_part(part, run_id)]
+    if part in found:
+        return part
     if len(found) == 1:
         return found[0]
     if found:
         raise UsageError(
-            f"run {text!r}: {len(found)} runs begin so: {', '.join(found[:SHOWN])}"
+            f"run {text!r}: {len(found)} runs begin or end so: {', '.join(found[:SHOWN])}"
             f"{', …' if len(found) > SHOWN else ''}; write more of the id"
         )
     raise UsageError(f"run {text!r}: there is no such run; {_nearest(text, runs)}")
+
+
+def short_ids(connection: DuckDBPyConnection) -> dict[str, str]:
+    """Each run's id as its last characters: ``SHORT``, or as many as tell all runs apart.
+
+    The beginning is the time, which runs of one day share.
+    """
+    ids = [
+        run_id
+        for (run_id,) in connection.execute(
+            "SELECT run_id FROM runs UNION SELECT run_id FROM events WHERE run_id IS NOT NULL"
+        ).fetchall()
+    ]
+    length = SHORT
+    while len({run_id[-length:] for run_id in ids}) < len(ids):
+        length += 4
+    return {run_id: run_id[-length:] for run_id in ids}
+
+
+def _is_part(text: str, run_id: str) -> bool:
+    return run_id.startswith(text) or run_id.endswith(text)
 
 
 def _count_back(runs: list[tuple[str, str]], n_back: int, text: str) -> str:
@@ -61,7 +88,7 @@ def _count_back(runs: list[tuple[str, str]], n_back: int, text: str) -> str:
 
 def _nothing(experiment: str | None, names: list[str]) -> str:
     if not names:
-        return "no run has landed yet; try: rankhouse demo"
+        return f"no runs in this home yet: {FIRST_RUN}"
     return f"experiment {experiment!r} has no runs; {nearest_names(str(experiment), names)}"
 
 

@@ -53,6 +53,7 @@ class Finding:
     name: str
     state: str  # ok, stale, crashed, refused, behind, missing, low
     detail: str
+    run_id: str | None = None  # the last good one
 
     @property
     def is_ok(self) -> bool:
@@ -99,7 +100,10 @@ def _runs(
             crashes = dict(connection.execute(LAST_CRASH).fetchall())
             yield from _last_load(connection, now)
     except StorageError as error:
-        yield Finding("published", home.published.name, "missing", str(error))
+        is_there = home.published.exists()
+        yield Finding(
+            "published", home.published.name, "missing", str(error) if is_there else "no runs yet"
+        )
         rows, crashes = [], {}
     asked = {"experiment": experiments, "suite": suites}
     is_filtered = bool(experiments or suites)
@@ -110,7 +114,7 @@ def _runs(
         known = {name for found, name, *_ in rows if found == kind}
         for name in names:
             if name not in known:
-                yield Finding(kind, name, "stale", "no run has landed")
+                yield Finding(kind, name, "stale", "no runs yet")
 
 
 def _last_run(
@@ -124,14 +128,14 @@ def _last_run(
     good_at, run_id, newest_status = last
     if good_at is None:
         return Finding(kind, name, "stale", f"no good run; the last one {newest_status}")
-    detail = f"last good run {_ago(now - good_at)} ago, {run_id}"
+    detail, state = f"last good run {_ago(now - good_at)} ago", "ok"
     if now - good_at > max_age:
-        return Finding(kind, name, "stale", f"{detail}; at most {_ago(max_age)} is expected")
-    if kind == "experiment" and crashed_at is not None and crashed_at > good_at:
-        return Finding(kind, name, "crashed", f"{detail}; a later one crashed")
-    if newest_status == "failed":
-        return Finding(kind, name, "failed", f"{detail}; a later one failed")
-    return Finding(kind, name, "ok", detail)
+        state, detail = "stale", f"{detail}; at most {_ago(max_age)} is expected"
+    elif kind == "experiment" and crashed_at is not None and crashed_at > good_at:
+        state, detail = "crashed", f"{detail}; a later one crashed"
+    elif newest_status == "failed":
+        state, detail = "failed", f"{detail}; a later one failed"
+    return Finding(kind, name, state, detail, run_id)
 
 
 def _last_load(connection: DuckDBPyConnection, now: datetime) -> Iterator[Finding]:
@@ -176,16 +180,14 @@ def _disk(home: Home) -> Iterator[Finding]:
         room = shutil.disk_usage(home.path).free
         size = home.warehouse.stat().st_size if home.warehouse.exists() else 0
     except OSError as error:
-        yield Finding("disk", str(home.path), "missing", str(error.strerror))
+        detail = f"{error.strerror}: {home.path}"
+        yield Finding("disk", home.path.name, "missing", detail)
         return
     needed = max(LEAST_ROOM, ROOM * size)
-    detail = f"{room / 2**30:,.1f} GB free"
-    if room < needed:
-        yield Finding(
-            "disk", str(home.path), "low", f"{detail}; {needed / 2**30:,.1f} GB are expected"
-        )
-    else:
-        yield Finding("disk", str(home.path), "ok", detail)
+    is_low = room < needed
+    expected = f", {needed / 2**30:,.1f} GB are expected" if is_low else ""
+    detail = f"{room / 2**30:,.1f} GB free{expected}; {home.path}"
+    yield Finding("disk", home.path.name, "low" if is_low else "ok", detail)
 
 
 def _reason(folder: Path) -> str:

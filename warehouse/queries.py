@@ -19,50 +19,6 @@ class NamedQuery:
         return self.sql.format(**{name: literal(value) for name, value in values.items()})
 
 
-RUNS = NamedQuery(
-    "runs",
-    (
-        "run_id",
-        "experiment",
-        "logical_date",
-        "attempt",
-        "status",
-        "started_at",
-        "seconds",
-        "measures",
-        "tags",
-    ),
-    """\
-SELECT run.run_id, run.experiment, run.logical_date, run.attempt, run.status, run.started_at,
-    run.seconds,
-    (
-        SELECT string_agg(metric.measure || ' ' || coalesce(printf('%.4f', metric.mean), '–'),
-            '  ' ORDER BY list_position(run.names, metric.measure))
-        FROM newest_run_metrics AS metric
-        WHERE metric.run_id = run.run_id
-            AND list_position(run.names, metric.measure) <= {n_measures}
-    ) AS measures,
-    (
-        SELECT string_agg(tagged.tag, ', ' ORDER BY tagged.tag)
-        FROM run_tags AS tagged WHERE tagged.run_id = run.run_id
-    ) AS tags
-FROM (
-    SELECT run_id, experiment, logical_date, attempt, status, started_at, seconds,
-        from_json(config -> '$.measures', '["VARCHAR"]') AS names
-    FROM runs
-    UNION ALL
-    SELECT run_id, details ->> '$.experiment', NULL, NULL, 'crashed', occurred_at, NULL, NULL
-    FROM events
-    WHERE kind = 'crashed' AND run_id NOT IN (SELECT run_id FROM runs)
-) AS run
-WHERE ({experiment} IS NULL OR run.experiment = {experiment})
-    AND ({tag} IS NULL OR EXISTS (
-        SELECT 1 FROM run_tags WHERE run_tags.run_id = run.run_id AND run_tags.tag = {tag}
-    ))
-ORDER BY run.run_id DESC
-LIMIT {limit}""",
-)
-
 HISTORY = NamedQuery(
     "history",
     (
@@ -144,6 +100,17 @@ LEFT JOIN query_deltas AS change
     ON change.run_id = ours.run_id AND change.baseline_run_id = theirs.run_id
     AND change.measure = ours.measure
 WHERE ours.run_id = {run} AND theirs.run_id = {baseline} AND ours.measure = {measure}""",
+)
+
+SIDE = NamedQuery(
+    "side",
+    ("config", "benchmark_digest", "contract_version"),
+    """\
+SELECT run.config, run.benchmark_digest, metric.contract_version
+FROM runs AS run
+LEFT JOIN newest_run_metrics AS metric
+    ON metric.run_id = run.run_id AND metric.measure = {measure}
+WHERE run.run_id = {run}""",
 )
 
 KNOWN_MEASURES = NamedQuery(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from schemas.errors import StorageError, UsageError
 from schemas.home import Home
 from warehouse.faults import WarehouseLockedError, check_length, check_path, explain
+from warehouse.finding import FIRST_RUN
 from warehouse.texts import chunk_folders, escape
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def open_published(home: Home) -> DuckDBPyConnection:
 
     check_path(home.published)
     if not home.published.exists():
-        raise StorageError(_why_missing(home))
+        raise StorageError(why_missing(home))
     settings: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
@@ -145,11 +146,9 @@ def _distinct(names: list[str]) -> list[str]:
     return distinct
 
 
-def _why_missing(home: Home) -> str:
-    waits = home.warehouse.exists() or (home.spool.is_dir() and any(home.spool.iterdir()))
-    advice = (
-        "runs are waiting in the spool; take them in with: rankhouse warehouse load"
-        if waits
-        else "no run has landed yet; try: rankhouse demo"
-    )
-    return f"{home.published}: there is nothing published here: {advice}"
+def why_missing(home: Home) -> str:
+    """What to do where nothing is published yet."""
+    waiting = (path for name in ("ready", "started.json") for path in home.spool.glob(f"*/{name}"))
+    if home.warehouse.exists() or any(waiting):
+        return f"nothing to read in {home.path} yet; take runs in with: rankhouse warehouse load"
+    return f"no runs in {home.path} yet: {FIRST_RUN}"

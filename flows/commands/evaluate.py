@@ -41,10 +41,13 @@ def command(
 ) -> int:
     """Evaluate one experiment and write the results to the warehouse.
 
+    EXPERIMENT is a TOML file: rankhouse init writes experiment.toml for your own documents, the
+    demo's is deployments/demo/experiment.toml.
+
     Stages whose inputs have not changed are reused. The result goes to standard output,
     everything else to standard error.
 
-    Example: rankhouse evaluate deployments/demo/experiment.toml --set chunking.size=256
+    Example: rankhouse evaluate experiment.toml --set chunking.size=256
     """
     from flows.evaluating import estimate_and_print, evaluate_and_print
     from schemas.experiment import read_experiment

@@ -9,8 +9,24 @@ from typing import Any
 import click
 
 from flows.asking import Night, answer, check_experiment, choose_measure, show_sql_option
+from flows.fitting import dull_last
 from flows.printing import clean, format_option, print_rows
 from schemas.home import find_home
+
+# The most important first: a narrow terminal shows fewer.
+COLUMNS = (
+    "experiment",
+    "logical_date",
+    "mean",
+    "change",
+    "run_id",
+    "status",
+    "n_scored",
+    "n_lost",
+    "n_failed",
+    "n_queries",
+    "is_comparable",
+)
 
 
 @click.command()
@@ -35,8 +51,9 @@ def command(
     A bar in the line, and an empty change, mean that the night before cannot be compared. Without
     MEASURE: the first one of the newest run.
 
-    Example: rankhouse history ndcg@10 --since 2026-11-01
+    Example: rankhouse history ndcg@10 --experiment demo
     """
+    from warehouse.finding import short_ids
     from warehouse.queries import HISTORY
     from warehouse.reading import open_published
 
@@ -48,10 +65,16 @@ def command(
             return
         check_experiment(connection, experiment)
         rows = answer(connection, HISTORY, sql)
-    if format == "table":
-        for line in _lines(name, rows):
-            click.echo(line)
-    print_rows(rows, HISTORY.columns, format=format)
+        short = short_ids(connection)
+    if format != "table":
+        print_rows(rows, HISTORY.columns, format=format)
+        return
+    for line in _lines(name, rows):
+        click.echo(line)
+    for row in rows:
+        row["run_id"] = short[row["run_id"]]
+    columns = dull_last(rows, COLUMNS, {"status": "completed"})
+    print_rows(rows, columns, format=format, texts={})
 
 
 def _lines(measure: str, rows: list[dict[str, Any]]) -> list[str]:

@@ -39,6 +39,7 @@ def command(
     """Score RUN_FILE against QRELS and store it as a run, to be compared like any other.
 
     Queries without a text are stored under their id. At most 1,000 items a query are kept.
+    In the example both files are yours, and the run is listed as the experiment bm25.
 
     Example: rankhouse import bm25.run qrels.txt --experiment bm25 -m ndcg@10
     """

@@ -37,6 +37,7 @@ def command(folder: Path, questions: Path | None, into: Path, format: str) -> No
 
     Nothing is overwritten. With --questions a chunk is relevant when it contains the answer.
     Without, the benchmark holds example queries made from headings: replace them by your own.
+    In the example docs is your folder, and questions.csv has the columns question and answer.
 
     Example: rankhouse init docs --questions questions.csv
     """

@@ -10,6 +10,21 @@ from flows.asking import Night, answer, choose_measure, show_sql_option
 from flows.printing import format_option, print_rows, say
 from schemas.home import find_home
 
+# The most important first: a narrow terminal shows fewer.
+COLUMNS = (
+    "comparable",
+    "place",
+    "experiment",
+    "mean",
+    "run_id",
+    "n_scored",
+    "n_lost",
+    "n_failed",
+    "low",
+    "high",
+    "n_queries",
+)
+
 
 @click.command()
 @click.argument("measure", required=False)
@@ -22,8 +37,9 @@ def command(measure: str | None, night: date | None, show_sql: bool, format: str
     Runs that may be compared share a letter, and places count within it. Without MEASURE: the
     first one of the newest run.
 
-    Example: rankhouse leaderboard ndcg@10 --night 2026-11-29
+    Example: rankhouse leaderboard ndcg@10
     """
+    from warehouse.finding import short_ids
     from warehouse.queries import LEADERBOARD
     from warehouse.reading import open_published
 
@@ -34,7 +50,12 @@ def command(measure: str | None, night: date | None, show_sql: bool, format: str
             click.echo(sql)
             return
         rows = answer(connection, LEADERBOARD, sql)
-    print_rows(rows, LEADERBOARD.columns, format=format)
+        short = short_ids(connection)
+    if format == "table":
+        rows = [row | {"run_id": short[row["run_id"]]} for row in rows]
+        print_rows(rows, COLUMNS, format=format, texts={})
+    else:
+        print_rows(rows, LEADERBOARD.columns, format=format)
     if not rows:
         say(f"{name}: no good run has it for {night or 'the last night'}")
     n_groups = len({row["comparable"] for row in rows})

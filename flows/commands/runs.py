@@ -1,13 +1,14 @@
-"""``rankhouse runs``: the latest runs with their first measures; notes and tags."""
+"""``rankhouse runs``: the latest runs, their first measures, what changed; notes and tags."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from flows.asking import answer, check_experiment, short_id, show_sql_option
+from flows.asking import answer, check_experiment, show_sql_option
+from flows.fitting import dull_last
 from flows.printing import format_option, print_rows, say
 from schemas.home import Home, find_home
 
@@ -34,9 +35,14 @@ def command(
 ) -> None:
     """List the latest runs, newest first, with their first three measures.
 
-    Example: rankhouse runs --experiment handbook --limit 5
+    The column changes says which settings differ from the run before it of the same experiment. A
+    table shows the end of each id, which is taken wherever RUN is asked for, and as many columns
+    as the terminal holds; --format csv and json hold everything.
+
+    Example: rankhouse runs --experiment demo --limit 5
     """
-    from warehouse.queries import RUNS
+    from warehouse.finding import short_ids
+    from warehouse.listing import RUNS
     from warehouse.reading import open_published
 
     if ctx.invoked_subcommand is not None:
@@ -49,13 +55,34 @@ def command(
     with open_published(home) as connection:
         check_experiment(connection, experiment)
         rows = answer(connection, RUNS, sql)
+        short = short_ids(connection)
     for row in rows:
-        if format == "table":
-            row["run_id"] = short_id(row["run_id"])
-            row["seconds"] = None if row["seconds"] is None else round(row["seconds"])
         row["started_at"] = _short(row["started_at"])
-    print_rows(rows, RUNS.columns, format=format)
+    if format == "table":
+        print_rows(*_as_table(rows, short), format=format, texts={"changes": 30, "tags": 12})
+    else:
+        print_rows(rows, RUNS.columns, format=format)
     _say_what_waits(home)
+
+
+def _as_table(
+    rows: list[dict[str, Any]], short: dict[str, str]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Rows with short ids and a column a measure; the columns, the most important first."""
+    shown = []
+    names: dict[str, None] = {}
+    for row in rows:
+        pairs = [pair.rpartition(" ") for pair in (row["measures"] or "").split("  ") if pair]
+        values = {name: None if value == "–" else float(value) for name, _, value in pairs}
+        names |= dict.fromkeys(values)
+        seconds = None if row["seconds"] is None else round(row["seconds"])
+        about = {"run_id": short.get(row["run_id"], row["run_id"]), "seconds": seconds}
+        shown.append(row | values | about)
+    first, *others = names or {"measures": None}
+    columns = ["run_id", "logical_date", "experiment", "status", first, "changes", "tags", *others]
+    columns += ["attempt", "started_at", "seconds"]
+    dull = {"status": "completed", "changes": None, "tags": None}
+    return shown, dull_last(shown, columns, dull)
 
 
 @command.command()

@@ -23,9 +23,10 @@ def command(statement: str, output: Path | None, format: str) -> None:
     """Ask the published warehouse in SQL: one statement that reads.
 
     SQL is a SELECT, FROM, WITH, DESCRIBE, SHOW, SUMMARIZE or EXPLAIN; - reads it from standard
-    input. Start with: rankhouse sql "show tables"
+    input. Start with "show tables". A table on a terminal leaves out columns that do not fit, and
+    shows at most four decimals; --format csv and json hold everything.
 
-    Example: rankhouse sql "select measure, mean from metric_history order by logical_date"
+    Example: rankhouse sql "select measure, mean from metric_history"
     """
     from flows.exporting import export_query, mappings
     from warehouse.reading import ask, open_published
@@ -36,4 +37,4 @@ def command(statement: str, output: Path | None, format: str) -> None:
             say(f"{output}: {export_query(connection, sql, output):,} rows")
             return
         columns, rows = ask(connection, sql)
-        print_rows(mappings(columns, rows), columns, format=format)
+        print_rows(mappings(columns, rows), columns, format=format, trim=True)

@@ -58,15 +58,21 @@ def command(
 
     Example: rankhouse status --max-age 26h
     """
+    from warehouse.finding import SHORT
     from warehouse.health import find_health
+    from warehouse.reading import why_missing
 
-    findings = find_health(find_home(), max_age=max_age, experiments=experiments, suites=suites)
-    columns = ("state", "what", "name", "detail")
-    print_rows(
-        ({name: getattr(finding, name) for name in columns} for finding in findings),
-        columns,
-        format=format,
-    )
+    home = find_home()
+    findings = find_health(home, max_age=max_age, experiments=experiments, suites=suites)
+    columns = ("state", "what", "name", "detail", "run_id")
+    rows: list[dict[str, object]] = [
+        {name: getattr(finding, name) for name in columns} for finding in findings
+    ]
+    if format == "table":
+        rows = [row | {"run_id": row["run_id"] and str(row["run_id"])[-SHORT:]} for row in rows]
+    print_rows(rows, columns, format=format, texts={"detail": 20})
+    if not home.published.exists():
+        raise FindingError(why_missing(home))
     bad = [finding for finding in findings if not finding.is_ok]
     if bad:
         raise FindingError("; ".join(f"{row.what} {row.name} is {row.state}" for row in bad))

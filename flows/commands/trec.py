@@ -75,9 +75,9 @@ def command(
     Files may be plain, gzip or zstd; - is standard input. Every query of QRELS counts. With
     several runs there is a row for each, with p values against the first: paired randomisation,
     10,000 resamples, two-sided, corrected after Holm over all of them. With --per-query, the row
-    without a query is the mean.
+    without a query is the mean. The files of the example are yours.
 
-    Example: rankhouse trec qrels.txt bm25.run dense.run.gz -m ndcg@10 -m "rbp(p=0.8)"
+    Example: rankhouse trec qrels.txt bm25.run -m ndcg@10 -m "rbp(p=0.8)"
     """
     from flows.printing_scores import print_scores
     from flows.scoring_files import score_files

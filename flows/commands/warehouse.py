@@ -82,10 +82,11 @@ def verify(sample: int, seed: int, format: str) -> int:
     Example: rankhouse warehouse verify --sample 50
     """
     from flows.verifying import verify_warehouse
+    from warehouse.reading import why_missing
 
     home = find_home()
     if not home.warehouse.exists():
-        raise StorageError(f"{home.warehouse}: there is no warehouse; try: rankhouse demo")
+        raise StorageError(why_missing(home))
     broken = list(verify_warehouse(home, n_sampled=sample, seed=seed))
     print_rows(
         ({"rule": found.rule, "row": found.row} for found in broken),

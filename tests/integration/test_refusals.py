@@ -142,4 +142,5 @@ def test_commands_that_only_read_need_no_server_and_say_what_is_missing(
 ) -> None:
     for words in (("sql", "select 1"), ("runs",)):
         result = offline_command(*words, exit_code=2)
-        assert "rankhouse demo" in result.stderr
+        assert f"no runs in {offline_command.home} yet" in result.stderr
+        assert "rankhouse evaluate EXPERIMENT.toml" in result.stderr

@@ -9,13 +9,13 @@ import shutil
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import polars as pl
 import pytest
 
 from flows.cli import command, run
-from flows.tables import fit_widths
 from schemas.home import Home
 from tests.data.sample_runs import digest, sample_run
 from warehouse.health import find_health
@@ -139,11 +139,147 @@ def test_worst_lists_what_lost_most_first(home: Home, rankhouse: Rankhouse) -> N
     assert f"of {len(old)} queries" in err
 
 
-def test_worst_of_what_cannot_be_compared_is_exit_code_12(home: Home, rankhouse: Rankhouse) -> None:
-    code, out, err = rankhouse("worst", IDS[3], IDS[2], "--format", "json")
-    assert (code, json.loads(out)) == (12, [])
-    assert "cannot be compared" in err
+def test_worst_of_what_cannot_be_compared_names_what_differs(
+    home: Home, rankhouse: Rankhouse
+) -> None:
+    old, new = (digest(f"benchmark {n_queries}")[:12] for n_queries in (5, 6))
+    code, out, err = rankhouse("worst", IDS[3], IDS[2])
+    assert (code, out) == (12, "")
+    assert "cannot be compared" in err.splitlines()[0]
+    assert err.splitlines()[1:] == [f"  benchmark: {new} / {old}"]
+    assert rankhouse("worst", IDS[3], IDS[2], "--format", "json")[:2] == (12, "[]\n")
     assert rankhouse("worst", IDS[3], IDS[3])[0] == 12
+
+
+@pytest.mark.parametrize(
+    ("measure", "changes", "named"),
+    [
+        ("hit@1", {"chunking": {"size": 600}}, ["chunking.size: 200 / 600"]),
+        (
+            "hit@1",
+            {"chunking": {"size": 600}, "labelling": {"method": "document"}},
+            ["labelling.method: span / document"],
+        ),
+        (
+            "hit@1",
+            {"benchmark": {"path": "benchmark.jsonl", "split": "test"}},
+            ["split: – / test"],
+        ),
+        ("rr@10", {"measures": ["hit@1"]}, ["measure: rr@10 / –"]),
+        ("hit@1", {"embedding": {"model": "other"}}, ["the version of the judge"]),
+        ("hit@1", {"chunking": {"size": 9, "from": "v9"}}, ["chunking.size: 200 / 9"]),
+    ],
+)
+def test_every_setting_that_keeps_runs_apart_is_named_with_both_values(
+    home: Home, rankhouse: Rankhouse, measure: str, changes: dict[str, Any], named: list[str]
+) -> None:
+    config = {
+        "name": "handbook",
+        "corpus": {"path": "corpus"},
+        "benchmark": {"path": "benchmark.jsonl"},
+        "chunking": {"size": 200},
+        "labelling": {"method": "span"},
+        "measures": ["hit@1", "rr@10"],
+    }
+    for run_id, ours in ((IDS[7], config | changes), (IDS[8], config)):
+        frames = sample_run(run_id, measures=ours["measures"], config=ours)
+        key = pl.lit(digest(run_id)[:32])
+        frames["run_metrics"] = frames["run_metrics"].with_columns(comparability_key=key)
+        with Spool(home).start(run_id, experiment="handbook") as started:
+            started.finish(frames)
+    load_parts(home)
+    code, out, err = rankhouse("worst", "latest", "latest~1", "--measure", measure)
+    assert (code, out) == (12, "")
+    lines = [line.strip() for line in err.splitlines()[1:]]
+    assert all(any(line.startswith(name) for line in lines) for name in named), err
+    if "from" not in changes.get("chunking", {}):  # a version that we cannot read: all is named
+        assert len(lines) == len(named)
+
+
+def test_runs_says_which_settings_differ_from_the_run_before(
+    home: Home, rankhouse: Rankhouse
+) -> None:
+    config: dict[str, Any] = {
+        "name": "varied",
+        "measures": ["hit@1", "rr@10", "ndcg@10"],
+        "chunking": {"size": 600, "plugin": None},
+        "summary": None,
+    }
+    varied = [
+        config,
+        config,
+        config | {"chunking": {"size": 200, "plugin": None}, "summary": {"judge": "lexical"}},
+        config | {"measures": ["hit@1"], "chunking": {"size": 200, "plugin": "a:b"}},
+    ]
+    for run_id, settings in zip(IDS[5:9], varied, strict=True):
+        with Spool(home).start(run_id, experiment="varied") as started:
+            started.finish(sample_run(run_id, experiment="varied", config=settings))
+    load_parts(home)
+    rows = json.loads(rankhouse("runs", "--experiment", "varied", "--format", "json")[1])
+    assert [row["changes"] for row in rows] == [
+        'chunking.plugin=a:b summary.judge=– measures=["hit@1"]',
+        "chunking.size=200 summary.judge=lexical",
+        None,
+        None,
+    ]
+    (newest,) = json.loads(rankhouse("runs", "--limit", "1", "--format", "json")[1])
+    assert newest == rows[0]  # the run before is found beyond the limit
+
+
+@pytest.fixture
+def eighty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal of 80 columns."""
+    monkeypatch.setattr("flows.tables.terminal_width", lambda: 80)
+
+
+@pytest.mark.usefixtures("eighty")
+def test_runs_fits_a_terminal_with_whole_ids_dates_and_numbers(
+    home: Home, rankhouse: Rankhouse
+) -> None:
+    with Spool(home).start(IDS[5], experiment="handbook") as started:
+        late = {"status": "degraded", "status_reason": "some values failed"}
+        started.finish(sample_run(IDS[5], night=date(2026, 11, 30), **late))
+    load_parts(home)
+    rankhouse("runs", "tag", IDS[3], "release-4")
+    code, out, err = rankhouse("runs")
+    header, _, newest, *others = out.splitlines()
+    assert code == 0
+    assert max(map(len, out.splitlines())) <= 80
+    assert header.split()[:6] == ["run_id", "logical_date", "experiment", "status", "hit@1", "tags"]
+    assert newest.split()[:4] == [IDS[5][-8:], "2026-11-30", "handbook", "degraded"]
+    assert newest.split()[4] == f"{mean(0, 5, 'hit@1'):.4f}"
+    assert "release-4" in others[1]
+    assert "…" not in out
+    assert err.startswith("not shown, to fit 80 columns: ")
+    assert "seconds" in err
+
+
+@pytest.mark.usefixtures("eighty")
+@pytest.mark.parametrize("words", [("history", "rr@10"), ("leaderboard", "rr@10"), ("status",)])
+def test_every_listing_fits_a_terminal(
+    home: Home, rankhouse: Rankhouse, words: tuple[str, ...]
+) -> None:
+    _, out, _ = rankhouse(*words)
+    assert max(map(len, out.splitlines())) <= 80
+    assert IDS[3][-8:] in out
+    assert "rr@10" not in words or f"{mean(3, 6, 'rr@10'):.4f}" in out
+    assert IDS[3] in rankhouse(*words, "--format", "json")[1]
+
+
+def test_no_rows_are_a_header_and_a_count(home: Home, rankhouse: Rankhouse) -> None:
+    code, out, err = rankhouse("sql", "select 1 as a, 2 as b where false")
+    assert (code, out.splitlines()[0], err) == (0, "a  b", "0 rows\n")
+    assert rankhouse("sql", "select 1 as a where false", "--format", "csv") == (0, "a\n", "")
+    assert rankhouse("sql", "select 1 as a where false", "--format", "json") == (0, "[]\n", "")
+
+
+def test_sql_prints_the_decimals_that_a_column_needs(home: Home, rankhouse: Rankhouse) -> None:
+    rows = "(values (0.89::double, 1/3, 2.0::double), (0.5, 0.25, 10)) as t(a, b, c)"
+    lines = rankhouse("sql", f"select * from {rows}")[1].splitlines()
+    assert [line.split() for line in lines[2:]] == [
+        ["0.89", "0.3333", "2.0"],
+        ["0.50", "0.2500", "10.0"],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -152,6 +288,7 @@ def test_worst_of_what_cannot_be_compared_is_exit_code_12(home: Home, rankhouse:
         ("latest", IDS[4]),
         (IDS[2], IDS[2]),
         (IDS[2].upper(), IDS[2]),
+        (IDS[2][-8:], IDS[2]),
     ],
 )
 def test_a_run_can_be_named_in_several_ways(
@@ -174,7 +311,7 @@ def test_latest_before_is_of_the_same_experiment(home: Home, rankhouse: Rankhous
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        ("0198", "5 runs begin so"),
+        ("0198", "5 runs begin or end so"),
         ("01980000-0000-7000-8000-000000000009", "the nearest: 01980000"),
         ("zzz", "the newest: 01980000"),
         ("latest~1", "there are only 1 runs of 'small'"),
@@ -299,12 +436,6 @@ def test_an_answer_that_fails_leaves_the_older_file(
     assert "No such file or directory" in err
 
 
-def test_wide_columns_are_cut_to_the_terminal_and_narrow_ones_are_not() -> None:
-    assert fit_widths([36, 10, 40], 60) == [23, 10, 23]
-    assert fit_widths([5, 5], 80) == [5, 5]
-    assert fit_widths([50] * 20, 80) == [8] * 20
-
-
 def states(home: Home, **arguments: object) -> dict[str, str]:
     found = find_health(home, **{"max_age": timedelta(days=3650), **arguments})  # type: ignore[arg-type]
     return {f"{finding.what} {finding.name}": finding.state for finding in found}
@@ -356,9 +487,16 @@ def test_status_finds_crashed_failed_waiting_and_refused(home: Home) -> None:
     assert states(home)["experiment small"] == "failed"
 
 
-def test_status_speaks_where_there_is_nothing(tmp_path: Path) -> None:
+def test_status_speaks_where_there_is_nothing(
+    tmp_path: Path, rankhouse: Rankhouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home = Home(tmp_path / "fresh").prepare()
     assert states(home)["published published.duckdb"] == "missing"
+    monkeypatch.setenv("RANKHOUSE_HOME", str(home.path))
+    code, out, err = rankhouse("status")
+    assert code == 3
+    assert "no runs yet" in out
+    assert err.startswith(f"error: no runs in {home.path} yet: run `rankhouse evaluate")
 
 
 def test_publishing_can_be_switched_off_and_status_says_how_far_behind_it_is(

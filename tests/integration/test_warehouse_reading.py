@@ -187,7 +187,10 @@ def test_without_a_run_the_next_step_is_named(
     for arguments in (["sql", "select 1"], ["runs"]):
         code, _, err = rankhouse(*arguments)
         assert code == 2
-        assert "no run has landed yet; try: rankhouse demo" in err
+        assert err == (
+            f"error: no runs in {home.path} yet: run `rankhouse evaluate EXPERIMENT.toml`, or set "
+            "RANKHOUSE_HOME to the home that has them (the demo's is .rankhouse-demo)\n"
+        )
     with Spool(home).start(IDS[0], experiment="handbook") as started:
         started.finish(sample_run(IDS[0]))
     assert "rankhouse warehouse load" in rankhouse("runs")[2]

@@ -1,5 +1,7 @@
 """What the command line makes of errors, and how little it loads to say what it can do."""
 
+import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -75,3 +77,22 @@ def test_every_command_has_help_with_an_example(name: str) -> None:
     for word, leaf in leaves:
         text = " ".join((leaf.help or "").split())
         assert f"Example: rankhouse {name} {word}".rstrip() in text
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_example_stands_whole_on_a_line_of_80_columns(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    found = command.get_command(click.Context(command), name)
+    assert found is not None
+    words = list(found.commands) if isinstance(found, click.Group) else []
+    for path in ([name], *([name, word] for word in words)):
+        run(lambda path=path: command.main([*path, "--help"], "rankhouse", standalone_mode=False))
+        out = capsys.readouterr().out
+        asked = found.commands[path[1]] if path[1:] else found  # type: ignore[attr-defined]
+        examples = re.findall(r"^Example: (.*)$", inspect.cleandoc(asked.help), re.MULTILINE)
+        assert examples or words
+        for example in examples:
+            assert f"  Example: {example}" in out.splitlines()
+        assert max(map(len, out.splitlines())) <= 80
