@@ -85,6 +85,12 @@ def _coverage(report: Report) -> Iterator[str]:
             f"{report.sizes['n_truncated']}; the rest of each was not"
         )
         yield "  embedded. Smaller chunks, chunking.unit = 'tokens' or another model would help."
+    ties = report.sizes["ties"]
+    if isinstance(ties, dict) and (ties["share_tied"] or ties["share_near"]):
+        yield (
+            f"Queries whose values depend on the order of tied items: {ties['share_tied']:.1%}; "
+            f"of near ties (below 1e-6): {ties['share_near']:.1%}"
+        )
     if report.left_out:
         yield (
             "Left out of the corpus folder, since hidden, linked or of a kind that is not read: "

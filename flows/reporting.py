@@ -106,6 +106,7 @@ def report_of(
             "latency_p50_ms": figures["retrieve"]["latency_p50_ms"],
             "latency_p95_ms": figures["retrieve"]["latency_p95_ms"],
             "max_tokens": pipeline.inputs.model.max_tokens,
+            "ties": figures["rank"]["ties"],
         },
         measures=[
             MeasureRow(**values) for values in run_metrics.drop("contract_version").to_dicts()

@@ -47,9 +47,14 @@ class StagePolicy(CachePolicy):
     """Prefect's cache policy of one stage."""
 
     stage: str = ""
-    module: str = ""
+    modules: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     ignoring: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def code_digest(self) -> str:
+        """The fingerprint of the modules that do the work, as one value."""
+        return digest_of([fingerprint_code(module) for module in self.modules])
 
     def compute_key(
         self,
@@ -70,7 +75,7 @@ class StagePolicy(CachePolicy):
         keyed = {name: value for name, value in inputs.items() if name not in self.ignoring}
         ingredients = {
             "stage": self.stage,
-            "code": fingerprint_code(self.module),
+            "code": self.code_digest,
             "records": RECORDS_VERSION,
             "libraries": library_versions(self.libraries),
             "unicode": unicodedata.unidata_version,  # decides case folding and normalisation
@@ -80,19 +85,23 @@ class StagePolicy(CachePolicy):
 
 
 def stage_policy(
-    stage: str, module: str, *, libraries: tuple[str, ...] = (), ignoring: tuple[str, ...] = ()
+    stage: str,
+    *modules: str,
+    libraries: tuple[str, ...] = (),
+    ignoring: tuple[str, ...] = (),
 ) -> StagePolicy:
-    """A policy for a stage whose work is done by ``module``.
+    """A policy for a stage whose work is done by ``modules``.
 
     Args:
         stage: the stage's name, a verb and a noun.
-        module: the module of ``tasks`` that does the work; it and what it imports are in the key.
+        modules: the modules of ``tasks`` whose functions the stage calls; they and what they import
+            are in the key.
         libraries: distributions whose version decides the output; Polars always does.
         ignoring: parameters that cannot change the output, beside the workspace.
     """
     return StagePolicy(
         stage=stage,
-        module=module,
+        modules=modules,
         libraries=("polars", *libraries),
         ignoring=frozenset({"workspace", *ignoring}),
     )
@@ -137,7 +146,7 @@ def run_stage(task: Any, store: ArtifactStore, **inputs: Any) -> StageRun:
         is_cached=state.name == "Cached",
         started_at=started_at,
         seconds=time.perf_counter() - started,
-        code_digest=fingerprint_code(policy.module),
+        code_digest=policy.code_digest,
         inputs={
             name: value.digest for name, value in inputs.items() if isinstance(value, Artifact)
         },

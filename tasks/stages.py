@@ -59,7 +59,9 @@ def load_corpus(*, workspace: Workspace, source: Any, source_digest: str) -> Out
 
 
 @task(
-    cache_policy=stage_policy("load_benchmark", "tasks.loading", ignoring=("source",)),
+    cache_policy=stage_policy(
+        "load_benchmark", "tasks.loading", "tasks.quoting", ignoring=("source",)
+    ),
     persist_result=True,
     result_serializer="json",
     task_run_name="load benchmark",
@@ -343,7 +345,7 @@ def label(
 
 
 @task(
-    cache_policy=stage_policy("rank", "tasks.scoring", libraries=("numpy",)),
+    cache_policy=stage_policy("rank", "tasks.scoring", "tasks.tie_reports", libraries=("numpy",)),
     persist_result=True,
     result_serializer="json",
     task_run_name="compute ranking measures",
@@ -363,30 +365,26 @@ def rank(
     """Compute every measure for every query; ``measures`` are names with contract versions."""
     from schemas.measures import Measure
     from tasks.scoring import average_metrics, score_rankings
+    from tasks.tie_reports import report_ties
 
     measurement = Measurement("rank")
     store = store_of(workspace)
-    truth_frame = store.frame(truth)
-    query_metrics = score_rankings(
-        store.frame(rankings),
-        store.frame(labels),
-        truth_frame,
-        store.frame(chunks),
-        store.frame(queries),
-        measures=[Measure.parse(name) for name, _ in measures],
-        label_method=labelling.method,
-        min_coverage=labelling.min_coverage,
-        level=labelling.level,
-        depth=depth,
-    )
+    frames = [store.frame(item) for item in (rankings, labels, truth, chunks, queries)]
+    options: dict[str, Any] = {
+        "measures": [Measure.parse(name) for name, _ in measures],
+        "label_method": labelling.method,
+        "min_coverage": labelling.min_coverage,
+        "level": labelling.level,
+        "depth": depth,
+    }
+    query_metrics = score_rankings(*frames, **options)
+    run_metrics = average_metrics(query_metrics, frames[2])
     return measurement.output(
         {
             "query_metrics": store.put_frame("query_metrics", query_metrics),
-            "run_metrics": store.put_frame(
-                "run_metrics", average_metrics(query_metrics, truth_frame)
-            ),
+            "run_metrics": store.put_frame("run_metrics", run_metrics),
         },
-        {},
+        {"ties": report_ties(*frames, **options).figures()},
     )
 
 
@@ -474,7 +472,10 @@ def build_question_bank(
 
 @task(
     cache_policy=stage_policy(
-        "score_summaries", "tasks.summarizing", ignoring=("summary", "spent")
+        "score_summaries",
+        "tasks.summarizing",
+        "tasks.scoring",
+        ignoring=("summary", "spent"),
     ),
     persist_result=True,
     result_serializer="json",
