@@ -34,19 +34,26 @@ NAME_PATTERN = r"^[^\s/\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]{0,99}$"
 PLUGIN_PATTERN = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
 
 LabelMethod = Literal["answer_text", "span", "document"]
+PLAINER = {
+    "tuple_type": "expected a list",
+    "too_short": "expected a list that is not empty",
+    "model_type": "expected a table",
+    "string_too_short": "expected a text that is not empty",
+}
+"""Our words for faults that pydantic describes in Python's."""
 
 
 class Corpus(Section):
     """Where the documents are; ``format`` is guessed when absent."""
 
-    path: str
+    path: Annotated[str, Field(min_length=1)]
     format: Literal["folder", "jsonl", "parquet", "csv", "beir", "squad", "ragas"] | None = None
 
 
 class Benchmark(Section):
     """Where the queries and their ground truth are."""
 
-    path: str
+    path: Annotated[str, Field(min_length=1)]
     format: Literal["jsonl", "beir", "squad", "ragas", "csv", "trec"] | None = None
     split: str | None = None
     strict: bool = False
@@ -95,7 +102,7 @@ class Retrieval(Section):
     """What is retrieved for each query."""
 
     method: Literal["dense"] = "dense"
-    depth: Annotated[int, Field(ge=1)] = 100
+    depth: Annotated[int, Field(ge=1, le=1_000_000)] = 100
     max_chunks: Annotated[int | None, Field(ge=1)] = None  # document labels; None: 20 x depth
 
     @property
@@ -364,9 +371,11 @@ def _explain(fault: Any) -> str:
         return f"{key}: unknown key; {hint}"
     if fault["type"] == "missing":
         return f"{key}: this setting is required{_choices(location)}"
-    message = fault["msg"].removeprefix("Value error, ")
+    message = PLAINER.get(fault["type"], fault["msg"].removeprefix("Value error, "))
     if fault["type"] == "value_error":
         return f"{key}: {message}" if key else message
+    if key == "name":
+        message = "expected 1 to 100 characters, none of them a slash or a control character"
     return f"{key}: {message[0].lower()}{message[1:]}, but got {fault['input']!r}"
 
 
