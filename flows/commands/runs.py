@@ -59,7 +59,9 @@ def command(
     for row in rows:
         row["started_at"] = _short(row["started_at"])
     if format == "table":
-        print_rows(*_as_table(rows, short), format=format, texts={"changes": 30, "tags": 12})
+        # Beside tags, what changed has to do with less, so that 80 columns hold both.
+        texts = {"tags": 12, "changes": 20 if any(row["tags"] for row in rows) else 30}
+        print_rows(*_as_table(rows, short), format=format, texts=texts)
     else:
         print_rows(rows, RUNS.columns, format=format)
     _say_what_waits(home)
@@ -79,7 +81,7 @@ def _as_table(
         about = {"run_id": short.get(row["run_id"], row["run_id"]), "seconds": seconds}
         shown.append(row | values | about)
     first, *others = names or {"measures": None}
-    columns = ["run_id", "logical_date", "experiment", "status", first, "changes", "tags", *others]
+    columns = ["run_id", "logical_date", "experiment", "status", first, "tags", "changes", *others]
     columns += ["attempt", "started_at", "seconds"]
     dull = {"status": "completed", "changes": None, "tags": None}
     return shown, dull_last(shown, columns, dull)

@@ -236,9 +236,12 @@ def eighty(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_runs_fits_a_terminal_with_whole_ids_dates_and_numbers(
     home: Home, rankhouse: Rankhouse
 ) -> None:
-    with Spool(home).start(IDS[5], experiment="handbook") as started:
+    config = {"name": "handbook", "measures": ["hit@1"], "chunking": {"size": 200}}
+    for run_id, size in ((IDS[5], 600), (IDS[6], 200)):
         late = {"status": "degraded", "status_reason": "some values failed"}
-        started.finish(sample_run(IDS[5], night=date(2026, 11, 30), **late))
+        settings = config | {"chunking": {"size": size}}
+        with Spool(home).start(run_id, experiment="handbook") as started:
+            started.finish(sample_run(run_id, night=date(2026, 11, 30), config=settings, **late))
     load_parts(home)
     rankhouse("runs", "tag", IDS[3], "release-4")
     code, out, err = rankhouse("runs")
@@ -246,12 +249,13 @@ def test_runs_fits_a_terminal_with_whole_ids_dates_and_numbers(
     assert code == 0
     assert max(map(len, out.splitlines())) <= 80
     assert header.split()[:6] == ["run_id", "logical_date", "experiment", "status", "hit@1", "tags"]
-    assert newest.split()[:4] == [IDS[5][-8:], "2026-11-30", "handbook", "degraded"]
+    assert newest.split()[:4] == [IDS[6][-8:], "2026-11-30", "handbook", "degraded"]
     assert newest.split()[4] == f"{mean(0, 5, 'hit@1'):.4f}"
-    assert "release-4" in others[1]
+    assert "release-4" in others[2]
     assert "…" not in out
-    assert err.startswith("not shown, to fit 80 columns: ")
-    assert "seconds" in err
+    assert err.startswith("not shown, to fit 80 columns: changes, ")
+    rankhouse("runs", "untag", IDS[3], "release-4")
+    assert "  chunking.size=200" in rankhouse("runs")[1].splitlines()[2]
 
 
 @pytest.mark.usefixtures("eighty")
