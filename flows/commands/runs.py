@@ -59,8 +59,7 @@ def command(
     for row in rows:
         row["started_at"] = _short(row["started_at"])
     if format == "table":
-        # Beside tags, what changed has to do with less, so that 80 columns hold both.
-        texts = {"tags": 12, "changes": 20 if any(row["tags"] for row in rows) else 30}
+        texts = {"tags": 12, "changes": 22}  # so that 80 columns hold both beside the rest
         print_rows(*_as_table(rows, short), format=format, texts=texts)
     else:
         print_rows(rows, RUNS.columns, format=format)
