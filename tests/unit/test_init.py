@@ -68,7 +68,7 @@ def test_questions_become_queries_with_answers_and_missing_answers_are_named(
     first, second = queries(here / "a b" / "c" / "benchmark.jsonl")
     assert first == {"query_id": "007", "text": "How many days?", "answers": ["27  DAYS"]}
     err = capsys.readouterr().err
-    assert "1 of 2 queries" in err
+    assert "not found: 1 of 2: " in err
     assert str(second["query_id"]) in err
     assert "next: rankhouse evaluate 'a b/c/experiment.toml'" in err
 
