@@ -68,18 +68,17 @@ class CallLog:
     def frame(self, queries: Mapping[str, str]) -> pl.DataFrame:
         """``LLM_CALLS``; ``queries`` names the query of a call's subject."""
         self._flush()
-        if not self._frames:
-            return LLM_CALLS.to_frame()
-        rows = pl.concat(self._frames)
-        subjects = pl.DataFrame(
+        found = pl.DataFrame(
             {"subject": list(queries), "found": list(queries.values())},
             schema={"subject": pl.String, "found": pl.String},
         )
-        return (
-            rows.join(subjects, on="subject", how="left", maintain_order="left")
+        parts = [
+            rows.join(found, on="subject", how="left", maintain_order="left")
             .with_columns(query_id=pl.col("found"))
             .select(LLM_CALLS.names())
-        )
+            for rows in self._frames
+        ]
+        return pl.concat([LLM_CALLS.to_frame(), *parts])
 
     def _flush(self) -> None:
         if self._rows:

@@ -111,16 +111,21 @@ def score_summaries(
         judge: instead of the one that the configuration names.
     """
     judge = judge or make_judge(config)
-    frame = responses.join(contexts, on="query_id", maintain_order="left").join(
-        bank.rename({"status": "bank_status", "message": "bank_message"}),
-        on="contexts_digest",
-        how="left",
-        maintain_order="left",
-    )
-    parts = [_score_cases(part.to_dicts(), config, judge) for part in frame.iter_slices(BATCH)]
+    bank = bank.rename({"status": "bank_status", "message": "bank_message"})
+    parts = [
+        _score_cases(_join(part, contexts, bank).to_dicts(), config, judge)
+        for part in responses.iter_slices(BATCH)
+    ]
     return SummariesScored(
         pl.concat([SUMMARY_SCORES.to_frame(), *(part.scores for part in parts)]),
         pl.concat([SUMMARY_QUESTIONS.to_frame(), *(part.questions for part in parts)]),
+    )
+
+
+def _join(responses: pl.DataFrame, contexts: pl.DataFrame, bank: pl.DataFrame) -> pl.DataFrame:
+    """Each response with its contexts and their questions; a part at a time, for memory's sake."""
+    return responses.join(contexts, on="query_id", maintain_order="left").join(
+        bank, on="contexts_digest", how="left", maintain_order="left"
     )
 
 

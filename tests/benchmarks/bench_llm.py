@@ -36,7 +36,7 @@ def server(*options: str) -> Iterator[str]:
 
 def score(url: str, n: int, width: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, str(CHILD), url, folder, str(n), str(width), "10"]
+        command = [sys.executable, str(CHILD), url, folder, str(n), str(width), "10", "--prefect"]
         result = subprocess.run(
             command, env=ENVIRONMENT, capture_output=True, text=True, check=True
         )

@@ -37,10 +37,12 @@ def frames(n: int) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 def main() -> None:
     url, items, n, width = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-    attempts = int(sys.argv[5]) if len(sys.argv) > 5 else 8
+    attempts = int(sys.argv[5]) if len(sys.argv) > 5 else 8  # of each call
     judge = {"model": "m", "base_url": url, "max_concurrency": width, "attempts": attempts}
     summary = Summary.model_validate({"judge": judge})
     contexts, responses = frames(n)
+    if "--prefect" in sys.argv:
+        import tasks.stages  # noqa: F401  # what the process of an evaluation holds too
     check_endpoints(summary, items)
     started, cpu = time.perf_counter(), time.process_time()
     with desk_of(summary, items) as desk:
