@@ -99,13 +99,14 @@ def _terminate(number: int, frame: object) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and leave with its exit code (see the README)."""
     signal.signal(signal.SIGTERM, _terminate)
+    if sys.stdout is None or sys.stderr is None:  # closed by the caller
+        sys.stdout = sys.stdout or open(os.devnull, "w")
+        sys.stderr = sys.stderr or open(os.devnull, "w")
     sys.exit(run(lambda: command.main(arguments, prog_name="rankhouse", standalone_mode=False)))
 
 
 def run(call: Callable[[], Any]) -> int:
     """Call and turn what happens into an exit code; errors become one message on stderr."""
-    from flows.printing import say
-
     try:
         result = call()
         sys.stdout.flush()
@@ -114,24 +115,43 @@ def run(call: Callable[[], Any]) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except RankhouseError as error:
-        for line in f"error: {error}".splitlines():
-            say(line)
-        return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        say("stopped")
-        return 130
+        return _explain("stopped", 130)
     except Terminated:
-        say("terminated")
-        return 143
-    except BrokenPipeError:
+        return _explain("terminated", 143)
+    except RankhouseError as error:
+        return _explain(f"error: {error}", error.exit_code)
+    except OSError as error:
+        return _explain_os_error(error)
+    except Exception as error:
+        return _explain_defect(error)
+    return result if isinstance(result, int) else 0
+
+
+def _explain(message: str, exit_code: int) -> int:
+    from flows.printing import say
+
+    for line in message.splitlines():
+        say(line)
+    return exit_code
+
+
+def _explain_os_error(error: OSError) -> int:
+    """What the system refused is no defect of ours."""
+    if isinstance(error, BrokenPipeError):
         _silence_stdout()
         return 141
-    except Exception as error:
-        say(f"error: {type(error).__name__}: {error}")
-        say(f"This is a defect of Rankhouse; its trace is in {_keep_trace()}")
-        return 1
-    return result if isinstance(result, int) else 0
+    return _explain(f"error: {error.filename or 'standard output'}: {error.strerror or error}", 1)
+
+
+def _explain_defect(error: Exception) -> int:
+    if str(error) == "Query interrupted":  # DuckDB's way of saying KeyboardInterrupt
+        return _explain("stopped", 130)
+    return _explain(
+        f"error: {type(error).__name__}: {error}\n"
+        f"This is a defect of Rankhouse; its trace is in {_keep_trace()}",
+        1,
+    )
 
 
 @contextlib.contextmanager

@@ -50,10 +50,18 @@ def evaluate_and_print(
     Raises:
         RankhouseError: see ``evaluate_retrieval``.
     """
-    from flows.preflight import check_endpoints, check_storage, survey_inputs
+    from flows.preflight import (
+        check_benchmark,
+        check_endpoints,
+        check_storage,
+        refuse_future,
+        survey_inputs,
+    )
 
     # Refused here, before Prefect is imported or its server started.
-    survey_inputs(experiment)
+    _log_to_stderr()
+    refuse_future(logical_date)
+    check_benchmark(survey_inputs(experiment, say=say), experiment)
     check_storage(experiment, home)
     check_endpoints(experiment, home)
     say(f"home {home.path}")
@@ -86,7 +94,6 @@ def _evaluate(experiment: Experiment, home: Home, logical_date: date | None) -> 
         from flows.evaluate_retrieval import evaluate_retrieval
         from flows.reporting import Report
 
-        _log_to_stderr()
         server.wait_until_ready()
         with prefect.tags(experiment.name, experiment.embedding.model):
             state = evaluate_retrieval(
@@ -135,7 +142,6 @@ def estimate_and_print(experiment: Experiment, home: Home, *, format: str) -> in
     with prefect_environment(home) as server:
         from flows.estimate_cost import estimate_cost
 
-        _log_to_stderr()
         server.wait_until_ready()
         state = estimate_cost(experiment, str(home.path), return_state=True)
         result = state.result(raise_on_failure=False)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schemas.errors import ConfigurationError
+from schemas.errors import ConfigurationError, UsageError
 from schemas.experiment import Experiment
 from schemas.home import Home
 from tasks.fingerprints import fingerprint_plugin
@@ -29,8 +31,12 @@ class Inputs:
     plugin_digest: str | None
 
 
-def survey_inputs(experiment: Experiment) -> Inputs:
-    """Find and hash what an experiment reads; nothing is parsed, loaded or written.
+def survey_inputs(experiment: Experiment, say: Callable[[str], None] | None = None) -> Inputs:
+    """Find and hash what an experiment reads; nothing is parsed or written.
+
+    Args:
+        experiment: its paths are absolute.
+        say: told when a model has to be downloaded first.
 
     Raises:
         InputError: a file is missing, empty or cannot be read.
@@ -42,7 +48,7 @@ def survey_inputs(experiment: Experiment) -> Inputs:
     corpus = survey_corpus(experiment.corpus)
     benchmark = survey_benchmark(experiment.benchmark)
     plugin_digest = _plugin_digest(experiment.chunking.plugin)
-    model = resolve_model(experiment.embedding)
+    model = resolve_model(experiment.embedding, say=say)
     tokenizer = model.tokenizer_file if experiment.chunking.unit == "tokens" else None
     if experiment.chunking.unit == "tokens" and tokenizer is None:
         raise ConfigurationError(
@@ -57,6 +63,28 @@ def survey_inputs(experiment: Experiment) -> Inputs:
         tokenizer_digest=None if tokenizer is None else _sha256(tokenizer),
         plugin_digest=plugin_digest,
     )
+
+
+def check_benchmark(inputs: Inputs, experiment: Experiment) -> None:
+    """Read the benchmark: it is small, and its faults need not wait for a server.
+
+    Raises:
+        InputError: with file and line.
+    """
+    from tasks.loading import load_benchmark
+
+    load_benchmark(inputs.benchmark, split=experiment.benchmark.split)
+
+
+def refuse_future(logical_date: date | None) -> None:
+    """Refuse a night that has not begun anywhere: a slip would stand before all real ones.
+
+    Raises:
+        UsageError: it is later than tomorrow in UTC.
+    """
+    latest = datetime.now(UTC).date() + timedelta(days=1)
+    if logical_date is not None and logical_date > latest:
+        raise UsageError(f"--date {logical_date} is in the future; the latest is {latest}")
 
 
 def check_storage(experiment: Experiment, home: Home) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import logging
 import os
 import signal
 import socket
@@ -78,10 +79,21 @@ class Server:
             if _is_healthy(f"{self.url}/health"):
                 return
             time.sleep(0.05)
+        how = "ended at once" if self.process.poll() is not None else "did not answer in time"
         raise FailedError(
-            f"Prefect's temporary server did not start within {START_SECONDS:.0f} s; its log is "
-            f"{self.log}. Try again, or set PREFECT_API_URL to a server of your own."
+            f"Prefect's temporary server {how}: {self._last_words()}. Its log is {self.log}. "
+            "Try again, or set PREFECT_API_URL to a server of your own."
         )
+
+    def _last_words(self) -> str:
+        """The last line of the server's log that says something."""
+        if self.log is None or not self.log.exists():
+            return "it has no log"
+        lines = self.log.read_text(encoding="utf-8", errors="replace").split("\n")
+        said = [line.strip() for line in lines if "rror" in line] or [
+            line for line in lines if line
+        ]
+        return said[-1][:300] if said else "it said nothing"
 
 
 @contextlib.contextmanager
@@ -103,6 +115,7 @@ def prefect_server(home: Home) -> Iterator[Server]:
         return
     stop_orphans(home)
     with _own_database(home.prefect) as database:
+        _set_damaged_aside(database)
         environment["PREFECT_API_DATABASE_CONNECTION_URL"] = f"sqlite+aiosqlite:///{database}"
         with _temporary_server(home, _unset(environment, profile)) as server:
             yield server
@@ -195,6 +208,28 @@ def _own_database(folder: Path) -> Iterator[Path]:
     finally:
         for leftover in folder.glob(f"{private.name}*"):
             leftover.unlink(missing_ok=True)
+
+
+def _set_damaged_aside(database: Path) -> None:
+    """Rename a database that SQLite cannot read: it holds Prefect's records, no results."""
+    if not database.exists():
+        return
+    try:
+        with contextlib.closing(sqlite3.connect(database)) as connection:
+            connection.execute("select count(*) from sqlite_master").fetchone()
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.OperationalError):  # locked or unreadable, not damaged
+            return
+        aside = database.with_suffix(f".damaged-{int(time.time())}")
+        database.rename(aside)
+        for journal in ("-wal", "-shm"):
+            database.with_name(database.name + journal).unlink(missing_ok=True)
+        logging.getLogger("rankhouse").warning(
+            "%s is damaged (%s): moved to %s, and a new one is made; no result is in it",
+            database,
+            error,
+            aside.name,
+        )
 
 
 def _copy_database(source: Path, target: Path) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from schemas.errors import StorageError
 
 HOME_VARIABLE = "RANKHOUSE_HOME"
+LEAST_FREE = 20_000_000
+"""Bytes: Prefect's database and the results of a small run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ class Home:
         """Create the folder; raise StorageError when it cannot be written."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            free = shutil.disk_usage(self.path).free
             probe = self.path / f".writable-{os.getpid()}"
             probe.write_bytes(b"")
             probe.unlink()
@@ -59,15 +63,39 @@ class Home:
                 f"{self.path}: the home folder cannot be written ({error.strerror}). "
                 f"Set {HOME_VARIABLE} to a folder that can."
             ) from None
+        if free < LEAST_FREE:
+            raise StorageError(
+                f"{self.path}: {free / 1e6:.0f} MB are free on its disk, and a run needs at least "
+                f"{LEAST_FREE / 1e6:.0f}. Make room, or set {HOME_VARIABLE} to a folder elsewhere."
+            )
         return self
 
 
 def find_home(start: Path | None = None) -> Home:
-    """``$RANKHOUSE_HOME``, else the nearest ``.rankhouse/`` upwards, else a new one here."""
+    """``$RANKHOUSE_HOME``, else the nearest ``.rankhouse/`` upwards, else a new one here.
+
+    Raises:
+        StorageError: it is there and no folder, or the current folder is gone.
+    """
     named = os.environ.get(HOME_VARIABLE)
-    if named:
-        return Home(Path(named).expanduser().absolute())
-    here = (start or Path.cwd()).absolute()
+    try:
+        here = (start or Path.cwd()).absolute()
+    except FileNotFoundError:
+        if not named or not Path(named).is_absolute():
+            raise StorageError(
+                "the current folder no longer exists; change to one that does"
+            ) from None
+        here = Path(named)
+    home = Home(here / Path(named).expanduser()) if named else _nearest(here)
+    if home.path.exists() and not home.path.is_dir():
+        raise StorageError(
+            f"{home.path}: the home folder is a file. Move it away, or set {HOME_VARIABLE} to a "
+            "folder."
+        )
+    return home
+
+
+def _nearest(here: Path) -> Home:
     for folder in (here, *here.parents):
         if (folder / ".rankhouse").is_dir():
             return Home(folder / ".rankhouse")

@@ -97,6 +97,10 @@ def check_statement(connection: DuckDBPyConnection, sql: str) -> None:
     import duckdb
 
     try:
+        sql.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"the SQL is not UTF-8 at character {error.start}") from None
+    try:
         statements = connection.extract_statements(sql)
     except duckdb.Error as error:
         raise UsageError(str(error).strip()) from None

@@ -54,6 +54,15 @@ def warehouse_is_newer(folder: Path) -> None:
         )
 
 
+def append_query(**fields: object) -> Spoil:
+    def spoil(folder: Path) -> None:
+        query = {"query_id": "q9", "text": "What?", "spans": []} | fields
+        with (folder / "benchmark.jsonl").open("a") as stream:
+            stream.write(json.dumps(query) + "\n")
+
+    return spoil
+
+
 BEFORE_ANYTHING_STARTS: dict[str, tuple[Spoil, list[str]]] = {
     "no experiment": (remove("small.toml"), ["small.toml", "rankhouse init"]),
     "no corpus": (replace_in("small.toml", '"docs"', '"dosc"'), ["dosc"]),
@@ -73,6 +82,9 @@ BEFORE_ANYTHING_STARTS: dict[str, tuple[Spoil, list[str]]] = {
         replace_in("small.toml", "size = 120", 'size = 120\nplugin = "absent.module:cut"'),
         ["absent.module", "PYTHONPATH"],
     ),
+    "query twice": (append_query(query_id="q1"), ["benchmark.jsonl:6", "'q1'"]),
+    "empty query": (append_query(text=" "), ["benchmark.jsonl:6"]),
+    "blank answer": (append_query(answers=[" "]), ["benchmark.jsonl:6", "answer"]),
     "home is a file": (home_is_a_file, ["home", "RANKHOUSE_HOME"]),
     "warehouse is no database": (warehouse_is_text, ["not a DuckDB"]),
     "warehouse is newer": (warehouse_is_newer, ["999", "Upgrade Rankhouse"]),
@@ -98,15 +110,6 @@ def test_it_is_refused_before_anything_starts(offline_command: Command, case: st
         assert not (offline_command.home / written).exists(), written
 
 
-def append_query(**fields: object) -> Spoil:
-    def spoil(folder: Path) -> None:
-        query = {"query_id": "q9", "text": "What?", "spans": []} | fields
-        with (folder / "benchmark.jsonl").open("a") as stream:
-            stream.write(json.dumps(query) + "\n")
-
-    return spoil
-
-
 WHILE_LOADING: dict[str, tuple[Spoil, list[str]]] = {
     "not UTF-8": (
         lambda folder: (folder / "docs" / "pets.txt").write_bytes(b"caf\xe9") and None,
@@ -116,9 +119,6 @@ WHILE_LOADING: dict[str, tuple[Spoil, list[str]]] = {
         lambda folder: (folder / "docs" / "pets.txt").write_text(" \n") and None,
         ["pets.txt", "empty"],
     ),
-    "query twice": (append_query(query_id="q1"), ["benchmark.jsonl:6", "'q1'"]),
-    "empty query": (append_query(text=" "), ["benchmark.jsonl:6"]),
-    "blank answer": (append_query(answers=[" "]), ["benchmark.jsonl:6", "answer"]),
 }
 
 
@@ -135,6 +135,31 @@ def test_it_is_refused_while_loading_and_no_run_is_written(command: Command, cas
         assert word in result.stderr
     assert not (command.home / "warehouse.duckdb").exists()
     assert [path for path in (command.home / "spool").glob("*") if path.name != "refused"] == []
+
+
+def test_a_night_in_the_future_is_refused(offline_command: Command) -> None:
+    file = write_small_project(offline_command.folder)
+    result = offline_command("evaluate", str(file), "--date", "9999-12-31", exit_code=2)
+    assert "is in the future" in result.stderr
+    assert not (offline_command.home / "prefect").exists()
+
+
+def test_a_damaged_prefect_database_is_set_aside_and_the_run_goes_on(
+    offline_command: Command,
+) -> None:
+    file = write_small_project(offline_command.folder)
+    database = offline_command.home / "prefect" / "prefect.db"
+    database.parent.mkdir(parents=True)
+    database.write_bytes(b"no database at all " * 300)
+    result = offline_command("evaluate", str(file))
+    assert "prefect.db is damaged" in result.stderr
+    assert list(database.parent.glob("prefect.damaged-*"))
+
+
+def test_sql_that_is_not_utf8_is_refused(command: Command, small: Path) -> None:
+    command.evaluate(small)
+    result = command("sql", b"select '\xff'".decode("utf-8", "surrogateescape"), exit_code=2)
+    assert "not UTF-8" in result.stderr
 
 
 def test_commands_that_only_read_need_no_server_and_say_what_is_missing(

@@ -42,6 +42,15 @@ def test_an_error_is_one_message_with_its_control_characters_visible(
     assert capsys.readouterr().err == "error: bad\\x1b[31m\nsecond line\n"
 
 
+def test_a_full_disk_is_no_defect(capsys: pytest.CaptureFixture[str]) -> None:
+    assert raising(OSError(28, "No space left on device", "x.csv")) == 1
+    assert capsys.readouterr().err == "error: x.csv: No space left on device\n"
+
+
+def test_ctrl_c_in_a_query_is_no_defect() -> None:
+    assert raising(RuntimeError("Query interrupted")) == 130
+
+
 def test_a_defect_leaves_its_trace_in_a_file(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
