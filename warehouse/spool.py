@@ -114,8 +114,8 @@ class StartedRun:
     """A run between its start and its end; a context manager.
 
     Left without ``finish``, it stays behind as a start that ended with an error, and the loader
-    makes it an event ``crashed``. Left with a RefusedError it goes without a trace: nothing had
-    been spent.
+    makes it an event ``crashed``. Left with a RefusedError it goes without a trace, since nothing
+    had been spent, and with Ctrl-C, since somebody meant it.
     """
 
     def __init__(self, folder: Path, run_id: str, experiment: str):
@@ -147,7 +147,7 @@ class StartedRun:
     ) -> None:
         if self._ended.is_set():
             return
-        if isinstance(error, RefusedError):
+        if isinstance(error, RefusedError | KeyboardInterrupt):
             self._withdraw()
         else:
             self._end_with(error)

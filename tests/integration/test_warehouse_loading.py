@@ -431,3 +431,15 @@ def test_another_database_is_refused(home: Home) -> None:
 def test_new_ids_are_fresh() -> None:
     assert len({new_run_id() for _ in range(1000)}) == 1000
     assert len(digest("a")) == 64
+
+
+def test_a_run_that_somebody_stopped_is_no_crash(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home").prepare()
+
+    def evaluate() -> None:
+        with Spool(home).start(new_run_id(), experiment="handbook"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate()
+    assert list(home.spool.iterdir()) == []
