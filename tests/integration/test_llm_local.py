@@ -34,7 +34,7 @@ def local_url() -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_a_real_model_runs_the_three_steps_and_its_rows_are_stored(
     command: Command, local_url: str
 ) -> None:
@@ -48,16 +48,19 @@ def test_a_real_model_runs_the_three_steps_and_its_rows_are_stored(
         line |= {"reference_contexts": [texts[line["query_id"]]], "response": "Dogs pay 12 euros."}
     (command.folder / "benchmark.jsonl").write_text("".join(json.dumps(o) + "\n" for o in lines))
     file.write_text(
-        file.read_text() + "\n[summary]\ndeadline = 70\n[summary.judge]\nmodel = 'smollm2'\n"
-        f"base_url = '{local_url}'\nmax_concurrency = 2\nmax_output_tokens = 96\ntimeout = 60\n"
+        file.read_text() + "\n[summary]\ndeadline = 500\n[summary.judge]\nmodel = 'smollm2'\n"
+        f"base_url = '{local_url}'\nmax_concurrency = 2\nmax_output_tokens = 160\ntimeout = 240\n"
     )
-    command.evaluate(file)
+    with command.start("evaluate", str(file)) as process:
+        _, errors = process.communicate(timeout=1700)
+    assert process.returncode == 0, errors
     rows = command.sql("select status, message, judge, summary_score from summary_scores")
     assert len(rows) == 2
     assert {row["judge"] for row in rows} == {"smollm2"}
     assert all((row["status"] == "scored") == (row["summary_score"] is not None) for row in rows)
     assert all((row["status"] == "scored") == (row["message"] is None) for row in rows)
     calls = command.sql("select purpose, status, prompt_tokens, n_tries from llm_calls")
+    # A model of this size may fail at any step; what it was asked and what came of it is stored.
     assert {row["purpose"] for row in calls} >= {"key_phrases"}
     assert all(row["prompt_tokens"] > 0 for row in calls if row["status"] == "answered")
     print(rows, calls)
