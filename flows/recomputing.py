@@ -31,6 +31,7 @@ class Recomputed:
     n_runs: int = 0  # runs that got values
     n_values: int = 0
     skipped: list[str] = field(default_factory=list)  # "<run_id>: reason"
+    parts: list[str] = field(default_factory=list)  # what was left in the spool
 
 
 def recompute(
@@ -63,7 +64,7 @@ def recompute(
             batch = wanted[start : start + RUNS_IN_A_PART]
             frames = _compute(connection, batch, folders, done)
             if frames:
-                Spool(home).put_values(frames)
+                done.parts.append(Spool(home).put_values(frames).parent.name)
             report(f"{min(start + RUNS_IN_A_PART, len(wanted))} of {len(wanted)} runs")
     return done
 

@@ -74,11 +74,14 @@ def open_warehouse(path: Path, *, patience: float = LOCK_PATIENCE) -> OpenWareho
 
     Raises:
         WarehouseLockedError: somebody else still has it.
-        StorageError: not DuckDB, damaged, newer than this version, or not writable.
+        StorageError: not DuckDB, damaged, newer than this version, not writable, or missing while
+            there is a published copy of it.
     """
     from warehouse.migrate import migrate
+    from warehouse.restoring import refuse_lost
 
     if not path.exists():
+        refuse_lost(path)
         create_warehouse(path)
     deadline = time.monotonic() + patience
     if not _IN_THIS_PROCESS.acquire(timeout=max(patience, 0)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from warehouse.files import is_full
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-_RESTORE = "Restore it from a backup, or from published.duckdb beside it, which is a whole copy."
+PUBLISHED = "published.duckdb"
 
 
 class WarehouseLockedError(StorageError):
@@ -44,7 +45,7 @@ def check_length(connection: DuckDBPyConnection, path: Path) -> None:
     import duckdb
 
     size = path.stat().st_size
-    copy = path.with_name("published.duckdb")
+    copy = path.with_name(PUBLISHED)
     is_suspicious = copy.exists() and size < copy.stat().st_size
     try:
         expected = expected_bytes(connection, is_thorough=is_suspicious)
@@ -53,7 +54,7 @@ def check_length(connection: DuckDBPyConnection, path: Path) -> None:
     if size < expected:
         raise StorageError(
             f"{path}: damaged: it has {size:,} bytes, and at least {expected:,} are expected. "
-            f"{_RESTORE}"
+            f"{how_to_restore(path)}"
         )
 
 
@@ -63,10 +64,7 @@ def explain(path: Path, error: Exception) -> StorageError:
     if "onflicting lock" in text or "different configuration" in text:
         return WarehouseLockedError(path, _holder(text))
     if "not a valid DuckDB database file" in text:
-        return StorageError(
-            f"{path}: this is not a DuckDB file. Move it away, or set RANKHOUSE_HOME to another "
-            "folder; a new warehouse is made when none is there."
-        )
+        return StorageError(f"{path}: this is not a DuckDB file. {_instead_of_foreign(path)}")
     if "version number" in text:
         return StorageError(
             f"{path}: written by a newer DuckDB than the one installed here. "
@@ -76,7 +74,29 @@ def explain(path: Path, error: Exception) -> StorageError:
         return StorageError(f"{path}: cannot be opened for writing ({text})")
     if is_full(error):
         return StorageError(f"{path}: no space is left on its disk")
-    return StorageError(f"{path}: cannot be opened; it may be damaged. {_RESTORE} ({text})")
+    return StorageError(
+        f"{path}: cannot be opened; it may be damaged. {how_to_restore(path)} ({text})"
+    )
+
+
+def how_to_restore(path: Path) -> str:
+    """What to do about a database file that is damaged or gone."""
+    if path.name == PUBLISHED:
+        return "`rankhouse warehouse load` makes it anew from the warehouse."
+    copy = path.with_name(PUBLISHED)
+    if not copy.exists():
+        return "Restore it from a backup."
+    command = shlex.join(["install", "-m", "644", str(copy), str(path)])
+    return f"{copy.name} is a whole copy; restore it, while nothing runs, with: {command}"
+
+
+def _instead_of_foreign(path: Path) -> str:
+    if path.with_name(PUBLISHED).exists():
+        return how_to_restore(path)
+    return (
+        "Move it away, or set RANKHOUSE_HOME to another folder; a new warehouse is made when none "
+        "is there."
+    )
 
 
 def _holder(text: str) -> str | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from schemas.errors import StorageError
 from schemas.home import Home
 from warehouse.connect import (
     LOCK_PATIENCE,
@@ -49,26 +50,36 @@ class LoadReport:
         return run_id not in self.waiting and not is_refused
 
 
-def load_parts(home: Home, *, patience: float = LOCK_PATIENCE) -> LoadReport:
+def load_parts(
+    home: Home, *, patience: float = LOCK_PATIENCE, is_copy_damaged: bool = False
+) -> LoadReport:
     """Take every ready part; a file that is locked or a full disk leaves them where they are.
 
+    Args:
+        home: whose spool and warehouse.
+        patience: seconds to wait for the lock.
+        is_copy_damaged: make the published copy anew, whatever its time says.
+
     Raises:
-        StorageError: the warehouse is not DuckDB, damaged, or newer than this version.
+        StorageError: the warehouse is not DuckDB, damaged, newer than this version, or missing
+            while there is a published copy of it.
     """
     report = LoadReport()
-    if not _has_work(home):
+    if not is_copy_damaged and not _has_work(home):
         report.is_published = True
         return report
     try:
         with open_warehouse(home.warehouse, patience=patience) as warehouse:
-            _load_into(warehouse, home, report)
+            _load_into(warehouse, home, report, is_copy_damaged)
     except WarehouseLockedError as error:
         report.is_locked, report.holder = True, error.holder
     report.waiting = [ready.parent.name for ready in _ready_parts(home.spool)]
     return report
 
 
-def _load_into(warehouse: OpenWarehouse, home: Home, report: LoadReport) -> None:
+def _load_into(
+    warehouse: OpenWarehouse, home: Home, report: LoadReport, is_copy_damaged: bool
+) -> None:
     import duckdb
 
     try:
@@ -76,8 +87,8 @@ def _load_into(warehouse: OpenWarehouse, home: Home, report: LoadReport) -> None
         for ready in _until_none_is_left(home.spool):
             _take(warehouse, ready, report)
         report.crashed = record_crashes(warehouse.connection, home.spool)
-        report.is_published = publish(warehouse, home)
-    except (duckdb.Error, OSError) as error:
+        report.is_published = publish(warehouse, home, is_damaged=is_copy_damaged)
+    except (duckdb.Error, OSError, StorageError) as error:
         report.problem = (
             f"{home.path}: no space is left on its disk" if is_full(error) else str(error)
         )
@@ -97,11 +108,12 @@ def retry_refused(home: Home) -> list[str]:
 
 
 def _has_work(home: Home) -> bool:
-    """Whether there is a part, a start, or a copy to bring up to date."""
+    """Whether there is a part, a start, a copy to bring up to date, or a warehouse to miss."""
     with suppress(FileNotFoundError):
         if any(entry.name != REFUSED for entry in home.spool.iterdir()):
             return True
-    return not is_published(home)
+    is_lost = home.published.exists() and not home.warehouse.exists()
+    return is_lost or not is_published(home)
 
 
 def _ready_parts(spool: Path) -> list[Path]:

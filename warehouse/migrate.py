@@ -163,12 +163,15 @@ def check_warehouse(home: Home) -> None:
     None yet is fine, and one that somebody holds: a load will look at it.
 
     Raises:
-        StorageError: not DuckDB, not ours, damaged, newer, or with an edited migration.
+        StorageError: not DuckDB, not ours, damaged, newer, with an edited migration, or missing
+            while there is a published copy of it.
     """
     from warehouse.connect import open_to_read
     from warehouse.faults import WarehouseLockedError
+    from warehouse.restoring import refuse_lost
 
     if not home.warehouse.exists():
+        refuse_lost(home.warehouse)
         return
     with suppress(WarehouseLockedError), open_to_read(home.warehouse, patience=0):
         pass

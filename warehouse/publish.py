@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schemas.errors import ConfigurationError
+from schemas.errors import ConfigurationError, StorageError
 from schemas.home import Home
+from warehouse.faults import how_to_restore
 from warehouse.files import flush
+from warehouse.restoring import count_runs
 from warehouse.texts import chunk_folders, point_view_at
 
 if TYPE_CHECKING:
@@ -67,22 +69,48 @@ def is_published(home: Home) -> bool:
     return copy.st_mtime_ns == original.st_mtime_ns and not wal.exists()
 
 
-def publish(warehouse: OpenWarehouse, home: Home, how: Publishing | None = None) -> bool:
+def publish(
+    warehouse: OpenWarehouse,
+    home: Home,
+    how: Publishing | None = None,
+    *,
+    is_damaged: bool = False,
+) -> bool:
     """Put a copy of the warehouse in place of the published one, when it is behind.
 
     Readers that have the old copy open keep reading it; new ones open the new copy.
 
+    Args:
+        warehouse: open for writing.
+        home: whose copy.
+        how: by default as the environment says.
+        is_damaged: the copy cannot be read: it is made anew whatever its time says.
+
     Returns:
         Whether the published copy shows everything now.
+
+    Raises:
+        StorageError: the copy holds more runs than the warehouse; it stays.
     """
     how = how or Publishing.from_environment()
     warehouse.checkpoint()
-    if is_published(home):
+    if is_published(home) and not is_damaged:
         return True
-    if not how.is_on or _is_too_soon(home, how):
+    if not is_damaged and (not how.is_on or _is_too_soon(home, how)):
         return False
+    _refuse_fewer_runs(warehouse, home)
     _sweep(home)
     draft = home.path / f".{home.published.name}-{os.getpid()}.tmp"
+    try:
+        _replace_copy(warehouse, home, draft)
+    finally:
+        draft.unlink(missing_ok=True)
+    if how.folder_of_parquet is not None:
+        publish_parquet(warehouse, how.folder_of_parquet)
+    return True
+
+
+def _replace_copy(warehouse: OpenWarehouse, home: Home, draft: Path) -> None:
     warehouse.copy_to(draft)
     modified = home.warehouse.stat().st_mtime_ns
     _open_to_texts(home, warehouse, draft)
@@ -91,9 +119,20 @@ def publish(warehouse: OpenWarehouse, home: Home, how: Publishing | None = None)
     flush(draft)
     draft.replace(home.published)
     flush(home.path)
-    if how.folder_of_parquet is not None:
-        publish_parquet(warehouse, how.folder_of_parquet)
-    return True
+
+
+def _refuse_fewer_runs(warehouse: OpenWarehouse, home: Home) -> None:
+    """Runs are never deleted: a copy with more of them is of another, better file."""
+    n_published = count_runs(home.published) if home.published.exists() else None
+    row = warehouse.connection.execute("SELECT count(*) FROM runs").fetchone()
+    n_runs = 0 if row is None else int(row[0])
+    if n_published is not None and n_published > n_runs:
+        raise StorageError(
+            f"{home.published} holds {n_published:,} runs and {home.warehouse} only {n_runs:,}: "
+            "the copy was not replaced. Was the warehouse lost? Move it away; then "
+            f"{how_to_restore(home.warehouse)} If fewer runs are right, move the copy away and: "
+            "rankhouse warehouse load"
+        )
 
 
 def publish_parquet(warehouse: OpenWarehouse, folder: Path) -> None:

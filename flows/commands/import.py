@@ -28,6 +28,11 @@ DEFAULT_MEASURES = ("ndcg@10", "ap@100", "rr@10", "precision@10", "recall@100")
 )
 @click.option("--date", "night", type=Night(), help="The night it stands for.  [default: today]")
 @click.option("--level", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option(
+    "--depth",
+    type=click.IntRange(min=1),
+    help="Keep so many items a query.  [default: all that are in the file]",
+)
 def command(
     run_file: Path,
     qrels: Path,
@@ -35,22 +40,25 @@ def command(
     names: tuple[str, ...],
     night: date | None,
     level: int,
+    depth: int | None,
 ) -> None:
     """Score RUN_FILE against QRELS and store it as a run, to be compared like any other.
 
-    Queries without a text are stored under their id. At most 1,000 items a query are kept.
+    The values are those of rankhouse trec. Queries are stored with their id for a text.
     In the example both files are yours, and the run is listed as the experiment bm25.
 
     Example: rankhouse import bm25.run qrels.txt --experiment bm25 -m ndcg@10
     """
     from datetime import UTC, datetime
 
+    from flows.landing import load_and_say
     from flows.run_imports import import_trec
     from schemas.measures import Measure
-    from warehouse.load import load_parts
+    from warehouse.migrate import check_warehouse
     from warehouse.spool import Spool, new_run_id
 
     home = find_home().prepare()
+    check_warehouse(home)
     run_id = new_run_id()
     name = experiment or run_file.name.partition(".")[0]
     with Spool(home).start(run_id, experiment=name) as started:
@@ -59,17 +67,26 @@ def command(
             qrels,
             run_id=run_id,
             name=name,
-            measures=sorted({Measure.parse(text) for text in names}),
+            measures=list(dict.fromkeys(map(Measure.parse, names))),
             logical_date=night or datetime.now(UTC).date(),
             level=level,
+            depth=depth,
         )
         started.finish(imported.frames)
-    report = load_parts(home)
+    load_and_say(home, run_id)
     say(f"run {run_id} of {name}: {imported.n_queries} queries")
     if imported.n_ignored:
         say(f"{imported.n_ignored} queries are not in the qrels and were left out")
     if imported.n_missing:
         say(f"{imported.n_missing} queries are not in the run: nothing retrieved")
-    if not report.has_landed(run_id):
-        say("spooled: the warehouse is in use; take it in with: rankhouse warehouse load")
+    if imported.n_irrelevant:
+        say(
+            f"{imported.n_irrelevant} queries have nothing relevant at level {level}: they are not "
+            "scored (rankhouse trec counts them as 0)"
+        )
+    if imported.n_cut:
+        say(
+            f"--depth {depth}: {imported.n_cut} items of {imported.n_queries_cut} queries were "
+            "left out"
+        )
     click.echo(run_id)

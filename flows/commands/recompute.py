@@ -27,20 +27,20 @@ def command(names: tuple[str, ...], since: date | None) -> int:
 
     Example: rankhouse recompute --measure ndcg@20 --since 2026-11-01
     """
+    from flows.landing import load_and_say
     from flows.recomputing import recompute
     from schemas.measures import Measure
-    from warehouse.load import load_parts
+    from warehouse.migrate import check_warehouse
 
     home = find_home()
     measures = sorted({Measure.parse(name) for name in names})
+    check_warehouse(home)
     done = recompute(home, measures, since=since)
     for reason in done.skipped[:10]:
         say(f"skipped {reason}")
     if len(done.skipped) > 10:
         say(f"skipped {len(done.skipped) - 10} more")
     if done.n_runs:
-        report = load_parts(home)
-        if report.is_locked or report.problem:
-            say("spooled: the warehouse is in use; take them in with: rankhouse warehouse load")
+        load_and_say(home, *done.parts)
     say(f"{done.n_values:,} values added to {done.n_runs} runs")
     return 0

@@ -120,8 +120,9 @@ def untag(run: str, name: str) -> None:
 
 
 def _put(run: str, kind: str, text: str) -> None:
+    from flows.landing import load_and_say
     from warehouse.finding import resolve_run
-    from warehouse.load import load_parts
+    from warehouse.migrate import check_warehouse
     from warehouse.reading import open_published
     from warehouse.rows import events_frame
     from warehouse.spool import Spool
@@ -129,10 +130,9 @@ def _put(run: str, kind: str, text: str) -> None:
     home = find_home()
     with open_published(home) as connection:
         run_id = resolve_run(connection, run)
-    Spool(home).put_events(events_frame([_event(run_id, kind, text)]))
-    report = load_parts(home)
-    if report.is_locked or report.problem:
-        say("spooled: the warehouse is in use; the next load takes it")
+    check_warehouse(home)
+    ready = Spool(home).put_events(events_frame([_event(run_id, kind, text)]))
+    load_and_say(home, ready.parent.name)
     say(f"{kind} {run_id}: {text}")
 
 
