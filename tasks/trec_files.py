@@ -35,6 +35,10 @@ _NUMBERS: dict[Kind, tuple[str, re.Pattern[bytes], str]] = {
     "qrels": ("grade", re.compile(rb"[+-]?[0-9]{1,30}"), "a whole number below 2^63"),
 }
 _PARSE_BLOCK = 4 << 20
+_HEXADECIMAL = (b" 0x", b" 0X", b" -0x", b" -0X")
+
+FILES = "QRELS RUN"
+"""The order of the files on the command line of ``rankhouse trec``, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,32 +62,34 @@ class TrecLines:
         return next(islice(filled, row, None))
 
 
-def read_run(source: str) -> TrecLines:
+def read_run(source: str, *, order: str = FILES) -> TrecLines:
     """Read a run: ``query Q0 document rank score tag`` on each line.
 
     Args:
         source: a path, or ``-`` for standard input.
+        order: of the files on the command line, for the message when they are swapped.
 
     Raises:
         InputError: the file is missing, empty or damaged, a line has another number of fields,
             or a score is no number; with the line.
     """
-    return parse_trec(load_bytes(source), "run", source=name_of(source))
+    return parse_trec(load_bytes(source), "run", source=name_of(source), order=order)
 
 
-def read_qrels(source: str) -> TrecLines:
+def read_qrels(source: str, *, order: str = FILES) -> TrecLines:
     """Read judgements: ``query iteration document grade`` on each line.
 
     Args:
         source: a path, or ``-`` for standard input.
+        order: as in ``read_run``.
 
     Raises:
         InputError: as ``read_run``; a grade is a whole number.
     """
-    return parse_trec(load_bytes(source), "qrels", source=name_of(source))
+    return parse_trec(load_bytes(source), "qrels", source=name_of(source), order=order)
 
 
-def parse_trec(data: Buffer, kind: Kind, *, source: str) -> TrecLines:
+def parse_trec(data: Buffer, kind: Kind, *, source: str, order: str = FILES) -> TrecLines:
     """Parse the bytes of a file; ``source`` names it in errors.
 
     Raises:
@@ -92,9 +98,10 @@ def parse_trec(data: Buffer, kind: Kind, *, source: str) -> TrecLines:
     if not data[:4096].strip() and not any(line.strip() for _, line in lines_of(data)):
         columns = " ".join(_COLUMNS[kind]).replace("number", _NUMBERS[kind][0])
         raise InputError(f"the file is empty; expected lines of: {columns}", path=source)
-    table = _parse(tidy_blanks(data), kind)
+    tidy = tidy_blanks(data)
+    table = None if kind == "qrels" and _may_hold_hexadecimal(tidy) else _parse(tidy, kind)
     if table is None:
-        table = _read_lines(source, data, kind)
+        table = _read_lines(source, data, kind, order)
     query = table["query"].unify_dictionaries().combine_chunks()
     lines = TrecLines(
         source=source,
@@ -121,6 +128,11 @@ class _Stream:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self._column.__arrow_c_stream__(requested_schema)
+
+
+def _may_hold_hexadecimal(data: Buffer) -> bool:
+    """Whether a field begins as a hexadecimal number does: pyarrow reads those as grades."""
+    return any(data.find(start) >= 0 for start in _HEXADECIMAL)
 
 
 def _parse(data: Buffer, kind: Kind) -> pa.Table | None:
@@ -152,7 +164,7 @@ def _types(kind: Kind) -> dict[str, pa.DataType]:
     }
 
 
-def _read_lines(source: str, data: Buffer, kind: Kind) -> pa.Table:
+def _read_lines(source: str, data: Buffer, kind: Kind, order: str) -> pa.Table:
     """Read line by line; raise InputError at the first line that is not as it should be."""
     columns = _COLUMNS[kind]
     number_at = columns.index("number")
@@ -165,7 +177,7 @@ def _read_lines(source: str, data: Buffer, kind: Kind) -> pa.Table:
             names = ", ".join(titles.get(name, name) for name in columns)
             hint = ""
             if len(fields) in (4, 6):
-                hint = "; the order of the files is QRELS RUN"
+                hint = f"; the order of the files is {order}"
             raise InputError(
                 f"the line has {len(fields)} field{'s'[: len(fields) > 1]}, "
                 f"but a {kind} line has {len(columns)}: {names}{hint}",

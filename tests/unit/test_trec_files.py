@@ -109,6 +109,13 @@ def test_grades_are_whole_numbers_of_any_sign() -> None:
     assert lines.numbers.tolist() == [-2, 3, 2**63 - 1]
 
 
+def test_an_id_may_look_like_a_hexadecimal_number() -> None:
+    assert rows(qrels_of("0x1 0x0 0x10 2\n0x1 0 0xff +1\n")) == [
+        (b"0x1", b"0x10", 2),
+        (b"0x1", b"0xff", 1),
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -138,6 +145,11 @@ def test_a_faulty_run_is_refused_with_file_and_line(text: str, complaint: str) -
     [
         ("q 0 a 1\nq 0 b 1.5\n", "qrels.txt:2: the grade is '1.5'; expected a whole number"),
         ("q 0 a x\n", "qrels.txt:1: the grade is 'x'"),
+        *(
+            (f"q 0 b 1\nq 0 a {grade}\n", f"qrels.txt:2: the grade is '{grade}'; expected a whole")
+            for grade in ("0x10", "0X1f", "-0x1", "+0x1", "1_000", "1.0", "1e0", "１", "+", "--1")
+        ),
+        ("q\t0\ta\t0x10\n", "qrels.txt:1: the grade is '0x10'"),
         ("q 0 a 9223372036854775808\n", "below 2^63"),
         ("q 0 a 1" + "0" * 5000 + "\n", "below 2^63"),
         ("q 0 a\n", "qrels.txt:1: the line has 3 fields, but a qrels line has 4"),
