@@ -15,8 +15,16 @@ from typing import Any
 import polars as pl
 
 from flows.provenance import git_state, machine, versions
-from flows.trec_frames import labels_of, queries_of, rankings_of, read_frame
+from flows.trec_frames import (
+    labels_of,
+    queries_of,
+    rankings_of,
+    read_frame,
+    refuse_infinite,
+    refuse_merged,
+)
 from schemas.comparability import comparability_key
+from schemas.errors import InputError
 from schemas.experiment import Experiment, digest_of, parse_experiment
 from schemas.frames import CHUNKS
 from schemas.measures import Measure
@@ -25,15 +33,21 @@ from tasks.trec_files import TrecLines, read_qrels, read_run
 from tasks.truth import count_truth
 from warehouse import rows
 
+FILES = "RUN_FILE QRELS"
+"""The order of the files on the command line, for messages."""
+
 
 @dataclass(frozen=True, slots=True)
 class ImportedRun:
-    """The frames of the run, and what was ignored."""
+    """The frames of the run, and what a reader has to know about them."""
 
     frames: dict[str, pl.DataFrame]
     n_queries: int
     n_ignored: int  # queries of the run that the qrels lack
     n_missing: int  # queries of the qrels that the run lacks: they count as nothing retrieved
+    n_irrelevant: int  # queries of the qrels in which nothing is relevant: they are not scored
+    n_cut: int  # items below the depth that was asked for, left out
+    n_queries_cut: int  # queries that had such items
 
 
 def import_trec(
@@ -45,25 +59,50 @@ def import_trec(
     measures: Sequence[Measure],
     logical_date: date,
     level: int = 1,
+    depth: int | None = None,
 ) -> ImportedRun:
     """Read both files, score them, and make the frames of a run.
 
-    Percent-encoded ids are decoded. Items are ordered by score, then id, both descending,
-    whatever their order in the file.
+    Ids that an export percent-encoded are decoded. Items are ordered by score, then id as it is
+    written, both descending, whatever their order in the file: as ``rankhouse trec`` does.
+
+    Args:
+        run_path: the run.
+        qrels_path: the judgements.
+        run_id: of the run that is made.
+        name: of its experiment.
+        measures: the first is the run's primary one.
+        logical_date: the night it stands for.
+        level: from this grade on a document is relevant.
+        depth: items a query that are kept; None: all.
 
     Raises:
-        InputError: a file that cannot be read, an item twice for one query, an infinite score.
+        InputError: a file that cannot be read, an item twice for one query, an infinite score,
+            or no query of the run is judged.
         MeasureError: a measure that a depth or document labels cannot give.
     """
     begin, started_at = time.perf_counter(), datetime.now(UTC)
-    run, qrels = read_run(str(run_path)), read_qrels(str(qrels_path))
+    if depth is not None:
+        for measure in measures:
+            measure.check_fits(depth=depth, label_method="document")
+    run = read_run(str(run_path), order=FILES)
+    qrels = read_qrels(str(qrels_path), order=FILES)
+    refuse_infinite(run)
     judged = read_frame(qrels).rename({"number": "gain"})
     found = read_frame(run).rename({"number": "retrieval_score"})
+    refuse_merged((qrels, judged), (run, found))
     queries = queries_of(judged)
-    rankings = rankings_of(found.join(queries, on="query_id", how="semi"))
-    labels = labels_of(judged)
-    depth = max(1, *rankings["rank"].unique(), *(measure.cutoff or 0 for measure in measures))
-    config = _config(name, run_path, qrels_path, depth, measures, level)
+    whole = rankings_of(found.join(queries, on="query_id", how="semi"))
+    if whole.is_empty():
+        raise InputError(
+            f"none of its queries is in {qrels.source}; the order of the files is {FILES}",
+            path=run.source,
+        )
+    rankings = whole if depth is None else whole.filter(pl.col("rank") <= depth)
+    labels = labels_of(judged, found)
+    deepest = rankings["rank"].unique().sort().to_list()[-1]
+    reach = depth or max(deepest, *(measure.cutoff or 0 for measure in measures))
+    config = _config(name, run_path, qrels_path, reach, measures, level)
     experiment = parse_experiment(config, where=str(run_path))
     benchmark = _sha256(qrels)
     frames = _frames(experiment, queries, rankings, labels, measures, run_id, benchmark)
@@ -87,7 +126,7 @@ def import_trec(
             rankings_digest=_digest(rankings),
             labels_digest=_digest(labels),
             label_method="document",
-            depth=depth,
+            depth=deepest,
             rankhouse_version=version("rankhouse"),
             git_commit=commit,
             git_dirty=is_dirty,
@@ -103,6 +142,11 @@ def import_trec(
         n_queries=queries.height,
         n_ignored=found.select("query_id").unique().join(ids, on="query_id", how="anti").height,
         n_missing=ids.join(rankings, on="query_id", how="anti").height,
+        n_irrelevant=ids.join(
+            labels.filter(pl.col("gain") >= level), on="query_id", how="anti"
+        ).height,
+        n_cut=whole.height - rankings.height,
+        n_queries_cut=whole.filter(pl.col("rank") == deepest + 1).height,
     )
 
 

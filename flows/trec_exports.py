@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 import polars as pl
 
 from flows.past_runs import PastRun, read_rows
 from schemas.frames import LABELS, RANKINGS
 from tasks.new_files import write_new_files
+from tasks.trec_ids import encode_id
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-
-_ENCODED = re.compile(r"[%\s\x00-\x1f\x7f]")
-
-
-def encode_id(text: str) -> str:
-    """Percent-encode white space, control characters and ``%``: TREC files split on blanks."""
-    return _ENCODED.sub(lambda match: quote(match.group(), safe=""), text)
 
 
 def export_trec(connection: DuckDBPyConnection, run: PastRun, folder: Path) -> list[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,18 @@ import duckdb
 import polars as pl
 import pytest
 import pytrec_eval
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from flows.cli import command, run
-from flows.trec_exports import encode_id
+from flows.run_imports import import_trec
+from flows.scoring_files import score_files
 from schemas.frames import CHUNKS, LABELS
 from schemas.home import Home
 from schemas.measures import Measure
 from tasks.scoring import average_metrics, score_rankings
+from tasks.trec_ids import decode_id, encode_id
+from tasks.trec_scoring import TrecOptions
 from tasks.truth import count_truth
 from tests.data.sample_runs import digest, sample_run
 from warehouse.load import load_parts
@@ -313,9 +319,34 @@ def test_an_export_never_replaces_a_file(home: Home, rankhouse: Rankhouse, tmp_p
         ("q1 Q0 d1 1 abc x\n", "q1 0 d1 1\n", "a number"),
         ("q1 Q0 d1 1 0.5\n", "q1 0 d1 1\n", "fields"),
         ("", "q1 0 d1 1\n", "the file is empty"),
-        ("q1 Q0 d1 1 inf x\n", "q1 0 d1 1\n", "infinite"),
-        ("q1 Q0 d1 1 0.5 x\nq1 Q0 d1 2 0.4 x\n", "q1 0 d1 1\n", "more than once"),
-        ("q1 Q0 %ff 1 0.5 x\n", "q1 0 d1 1\n", "not UTF-8"),
+        ("q1 Q0 d1 1 1 x\nq1 Q0 d2 1 inf x\n", "q1 0 d1 1\n", "x.run:2: the score is infinite"),
+        (
+            "q1 Q0 d1 1 0.5 x\nq1 Q0 d2 2 0.4 x\nq1 Q0 d1 3 0.3 x\n",
+            "q1 0 d1 1\n",
+            "x.run:3: document 'd1' stands more than once for query 'q1', first on line 1",
+        ),
+        (
+            "q1 Q0 d1 1 0.5 x\nq1 Q0 d\udcff 2 0.4 x\n",
+            "q1 0 d1 1\n",
+            "x.run:2: the document id d\\xff is not UTF-8",
+        ),
+        (
+            "q1 Q0 d1 1 0.5 x\n",
+            "q1 0 d1 1\nq\udce9 0 d1 1\n",
+            "x.qrels:2: the query id q\\xe9 is not UTF-8",
+        ),
+        (
+            "q1 Q0 a 1 0.5 x\nq1 Q0 d%C2%A0 2 0.4 x\n",
+            "q1 0 z 1\nq1 0 d\u00a0 1\n",
+            "x.run:2: the document ids 'd%C2%A0' and 'd\\xa0'",
+        ),
+        (
+            "q1 Q0 a 1 0.5 x\n",
+            "q1 0 z 1\nq%C2%850 0 d 1\nq\u00850 0 d 1\n",
+            "x.qrels:3: the query ids 'q\\x850' and 'q%C2%850'",
+        ),
+        ("q7 Q0 d1 1 0.5 x\n", "q1 0 d1 1\n", "none of its queries"),
+        ("q1 0 d1 1\n", "q1 Q0 d1 1 0.5 x\n", "the order of the files is RUN_FILE QRELS"),
     ],
 )
 def test_bad_files_are_refused_and_nothing_is_stored(
@@ -326,11 +357,156 @@ def test_bad_files_are_refused_and_nothing_is_stored(
     qrels_text: str | None,
     message: str,
 ) -> None:
-    (tmp_path / "x.run").write_text(run_text)
+    (tmp_path / "x.run").write_text(run_text, errors="surrogateescape")
     if qrels_text is not None:
-        (tmp_path / "x.qrels").write_text(qrels_text)
+        (tmp_path / "x.qrels").write_text(qrels_text, errors="surrogateescape")
     code, _, err = rankhouse("import", str(tmp_path / "x.run"), str(tmp_path / "x.qrels"))
     assert code == 2
     assert message in err
     assert list(home.spool.iterdir()) == []
     assert query(home, "SELECT count(*) FROM runs") == [(1,)]
+
+
+ANY_MEASURE = ("recall@1400", "ap@1400", "bpref", "r_precision", "rbp", "ndcg@3", "rr@2")
+
+
+def write_trec(
+    folder: Path, run: Iterable[tuple[str, str, float]], qrels: Iterable[tuple[str, str, int]]
+) -> list[str]:
+    """The two files, in the order of import."""
+    paths = [folder / "x.run", folder / "x.qrels"]
+    paths[0].write_text("".join(f"{q} Q0 {d} 0 {score!r} t\n" for q, d, score in run))
+    paths[1].write_text("".join(f"{q} 0 {d} {grade}\n" for q, d, grade in qrels))
+    return [str(path) for path in paths]
+
+
+def means_of_trec(
+    run: str, qrels: str, measures: Sequence[str] = ANY_MEASURE, level: int = 1
+) -> dict[str, float | None]:
+    scored = score_files(
+        qrels, [run], measures, TrecOptions(level), is_complete=True, reports_ties=False
+    )
+    return dict(zip(map(str, scored.measures), scored.runs[0].means, strict=True))
+
+
+def test_a_run_of_1400_items_a_query_is_scored_whole(
+    home: Home, rankhouse: Rankhouse, tmp_path: Path
+) -> None:
+    files = write_trec(
+        tmp_path,
+        [("q1", f"d{i}", 5000.0 - i) for i in range(1400)] + [("q2", "d1", 1.0)],
+        [("q1", f"d{i}", 1 - i % 3 % 2) for i in range(0, 1400, 7)] + [("q2", "d1", 1)],
+    )
+    wanted = [word for measure in ANY_MEASURE for word in ("-m", measure)]
+    code, out, err = rankhouse("import", *files, *wanted)
+    assert code == 0
+    run_id = out.strip()
+    assert stored_means(home, run_id) == {
+        str(Measure.parse(name)): mean for name, mean in means_of_trec(*files).items()
+    }
+    assert stored_means(home, run_id)["recall@1400"] == 1.0
+    assert query(home, f"SELECT depth FROM runs WHERE run_id = '{run_id}'") == [(1400,)]
+    assert "left out" not in err
+
+
+def test_a_depth_cuts_is_recorded_and_is_said(
+    home: Home, rankhouse: Rankhouse, tmp_path: Path
+) -> None:
+    files = write_trec(
+        tmp_path,
+        [("q1", f"d{i}", 50.0 - i) for i in range(30)] + [("q2", "d1", 1.0)],
+        [("q1", "d9", 1), ("q1", "d10", 1), ("q2", "d1", 1)],
+    )
+    words = ["import", *files, "--depth", "10"]
+    code, out, err = rankhouse(*words, "-m", "recall@10", "-m", "rbp")
+    assert code == 0
+    assert "--depth 10: 20 items of 1 queries were left out" in err
+    assert query(home, f"SELECT depth FROM runs WHERE run_id = '{out.strip()}'") == [(10,)]
+    assert stored_means(home, out.strip())["recall@10"] == (0.5 + 1) / 2
+    code, out, err = rankhouse(*words, "-m", "recall@11")
+    assert (code, out) == (2, "")
+    assert "the cutoff is beyond" in err
+
+
+def test_the_stored_depth_is_the_deepest_ranking_not_the_largest_cutoff(
+    home: Home, rankhouse: Rankhouse, tmp_path: Path
+) -> None:
+    files = write_trec(tmp_path, [("q", "a", 2.0), ("q", "b", 1.0)], [("q", "b", 1)])
+    run_id = rankhouse("import", *files)[1].strip()
+    assert query(home, f"SELECT depth FROM runs WHERE run_id = '{run_id}'") == [(2,)]
+    assert stored_means(home, run_id)["recall@100"] == 1.0
+
+
+def test_real_documents_called_lost_are_found(
+    home: Home, rankhouse: Rankhouse, tmp_path: Path
+) -> None:
+    files = write_trec(
+        tmp_path, [("q", "lost/a", 2.0), ("q", "x", 1.0)], [("q", "lost/a", 1), ("q", "lost/b", 1)]
+    )
+    run_id = rankhouse("import", *files, "-m", "recall@5")[1].strip()
+    assert stored_means(home, run_id) == {"recall@5": 0.5}
+    assert query(home, "SELECT item_id FROM labels WHERE kind = 'lost' AND query_id = 'q'") == [
+        ("lost/b",)
+    ]
+
+
+IDS_AS_WRITTEN = ("lost/a", "lost/b", "a", "%61", "a%20b", "a!", "é", "%2562", "%ff", "z")
+QUERIES_AS_WRITTEN = ("q", "lost/q", "q%20", "%71")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    run=st.dictionaries(
+        st.tuples(st.sampled_from(QUERIES_AS_WRITTEN), st.sampled_from(IDS_AS_WRITTEN)),
+        st.sampled_from([0.0, -1.5, 0.1, 0.1 + 1e-17, 3.0]),
+        min_size=1,
+    ),
+    qrels=st.dictionaries(
+        st.tuples(st.sampled_from(QUERIES_AS_WRITTEN), st.sampled_from(IDS_AS_WRITTEN)),
+        st.integers(-1, 3),
+        min_size=1,
+    ),
+    level=st.integers(1, 2),
+)
+def test_an_import_has_the_means_of_trec_over_the_queries_that_can_be_scored(
+    tmp_path_factory: pytest.TempPathFactory,
+    run: dict[tuple[str, str], float],
+    qrels: dict[tuple[str, str], int],
+    level: int,
+) -> None:
+    scorable = {query for (query, _), grade in qrels.items() if grade >= level}
+    assume(scorable & {query for query, _ in run})
+    folder = tmp_path_factory.mktemp("property")
+    files = write_trec(
+        folder,
+        [(*pair, score) for pair, score in run.items()],
+        [(*pair, grade) for pair, grade in qrels.items()],
+    )
+    imported = import_trec(
+        *map(Path, files),
+        run_id=IDS[5],
+        name="x",
+        measures=[Measure.parse(name) for name in ANY_MEASURE],
+        logical_date=date(2026, 11, 29),
+        level=level,
+    )
+    kept = write_trec(
+        folder,
+        [(*pair, score) for pair, score in run.items()],
+        [(*pair, grade) for pair, grade in qrels.items() if pair[0] in scorable],
+    )
+    means = dict(imported.frames["run_metrics"].select("measure", "mean").rows())
+    assert means == pytest.approx(means_of_trec(*kept, level=level), abs=1e-15)
+    assert imported.n_irrelevant == len({query for query, _ in qrels} - scorable)
+
+
+@given(st.text(st.characters(codec="utf-8")))
+def test_a_decoded_id_is_what_was_encoded(text: str) -> None:
+    encoded = encode_id(text)
+    assert encoded.split() in ([encoded], [])
+    assert decode_id(encoded) == text
+
+
+@pytest.mark.parametrize("text", ["%61", "%ff", "%c2%a0", "%", "%2", "%C2", "%0a", "100%"])
+def test_only_what_an_export_writes_is_decoded(text: str) -> None:
+    assert decode_id(text) == text
