@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.printing import defuse_cell
+from flows.sql_values import cell_value, mappings
 from schemas.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -28,44 +29,50 @@ def export_query(connection: DuckDBPyConnection, sql: str, path: Path) -> int:
     Args:
         connection: the published copy.
         sql: the statement.
-        path: ``.parquet``, ``.csv`` or ``.json``; an older file is replaced when all is written.
+        path: ``.parquet``, ``.csv`` or ``.json``; it appears when all is written, and never in
+            place of a file or link that is there.
 
     Returns:
         How many rows.
 
     Raises:
-        UsageError: the suffix is another one, or the statement cannot be run.
+        UsageError: the suffix is another one, the file exists, or the statement cannot be run.
         StorageError: the file cannot be written.
     """
     write = _WRITERS.get(path.suffix.lower())
     if write is None:
         raise UsageError(f"{path}: expected a name that ends in {', '.join(_WRITERS)}")
-    draft = path.with_name(f".{path.name}-{os.getpid()}.tmp")
+    if os.path.lexists(path):
+        raise _exists(path)
     try:
-        n_rows = write(connection, sql, draft)
-        draft.replace(path)
+        with tempfile.TemporaryDirectory(prefix=".rankhouse-", dir=path.parent) as scratch:
+            draft = Path(scratch) / path.name
+            n_rows = write(connection, sql, draft)
+            _take_name(draft, path)
     except OSError as error:
         raise StorageError(f"{path}: cannot be written ({error.strerror or error})") from None
-    finally:
-        draft.unlink(missing_ok=True)
     return n_rows
 
 
-def printable(value: object) -> object:
-    """JSON has no NaN or infinity: a query that makes one gets it as text."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, list | tuple):
-        return [printable(item) for item in value]
-    if isinstance(value, Mapping):
-        return {str(key): printable(item) for key, item in value.items()}
-    return value
+def _take_name(draft: Path, path: Path) -> None:
+    """Give the finished file its name, unless somebody has taken it meanwhile."""
+    try:
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links
+            path.open("x").close()
+            draft.replace(path)
+    except FileExistsError:
+        raise _exists(path) from None
 
 
-def mappings(columns: list[str], rows: Iterator[tuple[object, ...]]) -> Iterator[dict[str, object]]:
-    """Rows as mappings of what can be printed."""
-    for row in rows:
-        yield {name: printable(value) for name, value in zip(columns, row, strict=True)}
+def _exists(path: Path) -> UsageError:
+    return UsageError(
+        f"{path}: there is such a file already, and nothing was written. "
+        "Move it away, or name another file with --output."
+    )
 
 
 def _write_csv(connection: DuckDBPyConnection, sql: str, path: Path) -> int:
@@ -77,7 +84,7 @@ def _write_csv(connection: DuckDBPyConnection, sql: str, path: Path) -> int:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([defuse_cell(name) for name in columns])
         for row in rows:
-            writer.writerow([defuse_cell(value) for value in row])
+            writer.writerow([defuse_cell(cell_value(value)) for value in row])
             n_rows += 1
     return n_rows
 
@@ -89,7 +96,7 @@ def _write_json(connection: DuckDBPyConnection, sql: str, path: Path) -> int:
     n_rows = 0
     with path.open("w", encoding="utf-8") as file:
         file.write("[")
-        for n_rows, row in enumerate(mappings(columns, rows), start=1):
+        for n_rows, row in enumerate(mappings(columns, rows, format="json"), start=1):
             file.write(",\n  " if n_rows > 1 else "\n  ")
             file.write(json.dumps(row, ensure_ascii=False, default=str))
         file.write("\n]\n" if n_rows else "]\n")

@@ -16,11 +16,14 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 FORMATS = ("table", "json", "csv")
 
-# C0 and C1 controls, and the marks that turn or hide text (bidirectional, zero width): a corpus
-# must not be able to move the cursor, recolour the terminal or reorder what is read.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+# C0 and C1 controls, line and paragraph separators, and the marks that turn or hide text
+# (bidirectional, zero width): a corpus must not be able to move the cursor, recolour the terminal,
+# break a line or reorder what is read.
+_CONTROL = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u061c\u2028-\u202e\u2060-\u2069\ufeff]"
+)
 _SPREADSHEET_FORMULA = re.compile(r"^[=+\-@\t\r]")
-_NUMBER = re.compile(r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$")
+_NUMBER = re.compile(r"^[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|inf|infinity)$")
 
 
 def clean(text: str) -> str:

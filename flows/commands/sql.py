@@ -11,12 +11,27 @@ from flows.printing import format_option, print_rows, say
 from schemas.home import find_home
 
 
-@click.command()
+class SqlCommand(click.Command):
+    """A command whose argument may begin with a comment: ``--`` and a space is no option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read an argument such as ``-- newest first`` and its next lines as SQL."""
+        comments = [] if "--" in args else [arg for arg in args if _is_comment(arg)]
+        options = [arg for arg in args if arg not in comments]
+        return super().parse_args(ctx, [*options, "--", *comments] if comments else args)
+
+
+def _is_comment(argument: str) -> bool:
+    first_line, _, more = argument.partition("\n")
+    return argument.startswith("--") and (bool(more) or " " in first_line.partition("=")[0])
+
+
+@click.command(cls=SqlCommand)
 @click.argument("statement", metavar="SQL")
 @click.option(
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the rows to this .parquet, .csv or .json file instead.",
+    help="Write the rows to this new .parquet, .csv or .json file instead.",
 )
 @format_option
 def command(statement: str, output: Path | None, format: str) -> None:
@@ -28,7 +43,8 @@ def command(statement: str, output: Path | None, format: str) -> None:
 
     Example: rankhouse sql "select measure, mean from metric_history"
     """
-    from flows.exporting import export_query, mappings
+    from flows.exporting import export_query
+    from flows.sql_values import mappings
     from warehouse.reading import ask, open_published
 
     sql = sys.stdin.read() if statement == "-" else statement
@@ -37,4 +53,4 @@ def command(statement: str, output: Path | None, format: str) -> None:
             say(f"{output}: {export_query(connection, sql, output):,} rows")
             return
         columns, rows = ask(connection, sql)
-        print_rows(mappings(columns, rows), columns, format=format, trim=True)
+        print_rows(mappings(columns, rows, format=format), columns, format=format, trim=True)

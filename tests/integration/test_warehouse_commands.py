@@ -424,20 +424,39 @@ def test_all_tables_survive_a_trip_through_parquet(
     assert pl.read_parquet(path).rows() == stored
 
 
-def test_an_answer_that_fails_leaves_the_older_file(
+def test_an_answer_that_fails_leaves_no_file(
     home: Home, rankhouse: Rankhouse, tmp_path: Path
 ) -> None:
-    path = tmp_path / "answer.csv"
-    path.write_text("older")
+    folder = tmp_path / "answers"
+    folder.mkdir()
     bad = "select cast(if(i = 5000, 'x', '1') as integer) from range(10000) t(i)"
     for suffix in ("csv", "json", "parquet"):
-        code, _, _ = rankhouse("sql", bad, "--output", str(path.with_suffix(f".{suffix}")))
+        code, _, _ = rankhouse("sql", bad, "--output", str(folder / f"answer.{suffix}"))
         assert code == 2
-    assert [entry.name for entry in tmp_path.glob("*answer*")] == ["answer.csv"]
-    assert path.read_text() == "older"
+    assert list(folder.iterdir()) == []
     code, _, err = rankhouse("sql", "select 1", "--output", str(tmp_path / "no" / "x.csv"))
     assert code == 2
     assert "No such file or directory" in err
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "dangling link"])
+def test_an_answer_never_replaces_a_file(
+    home: Home, rankhouse: Rankhouse, tmp_path: Path, kind: str
+) -> None:
+    target, path = tmp_path / "target.csv", tmp_path / "answer.csv"
+    if kind == "file":
+        path.write_text("older")
+    else:
+        path.symlink_to(target)
+    if kind == "link":
+        target.write_text("older")
+    code, out, err = rankhouse("sql", "select 1", "--output", str(path))
+    assert (code, out) == (2, "")
+    assert f"{path}: there is such a file already" in err
+    assert path.is_symlink() == (kind != "file")
+    assert target.exists() == (kind == "link")
+    if kind != "dangling link":
+        assert path.read_text() == "older"
 
 
 def states(home: Home, **arguments: object) -> dict[str, str]:

@@ -69,6 +69,11 @@ def rankhouse(capsys: pytest.CaptureFixture[str]) -> Rankhouse:
         "show tables",
         "summarize run_metrics",
         "explain select 1",
+        "-- newest first\nfrom runs",
+        "--newest first, a=b\nfrom runs",
+        "pivot run_metrics on measure using avg(mean) group by run_id",
+        "/* a */ with x as (from run_metrics) pivot x on measure using avg(mean) group by run_id",
+        "from (pivot run_metrics on measure using avg(mean) group by run_id)",
     ],
 )
 def test_statements_that_read_are_answered(
@@ -100,6 +105,8 @@ def test_statements_that_read_are_answered(
         "export database 'x'",
         "use main",
         "vacuum",
+        "create temp table x as pivot run_metrics on measure using avg(mean)",
+        "copy (pivot run_metrics on measure using avg(mean)) to 'stolen.csv'",
     ],
 )
 def test_statements_that_do_more_than_read_are_refused(
@@ -170,6 +177,58 @@ def test_columns_of_one_name_and_floats_that_json_lacks_survive(
     statement = "select 1 as a, 2 as a, 'nan'::double as b, [1.5, '-inf'::double] as c"
     (row,) = json.loads(rankhouse("sql", statement, "--format", "json")[1])
     assert row == {"a": 1, "a_1": 2, "b": "nan", "c": [1.5, "-inf"]}
+
+
+SQL_VALUES = """
+select 1.50::decimal(5, 2) as amount, 12::decimal(5, 0) as whole, true as yes, 'ab\\xFF'::blob as b,
+    date 'infinity' as d, timestamp '-infinity' as t, timestamptz 'infinity' as z,
+    [1.5::decimal(3, 1)] as l, {'d': date '-infinity', 'b': null} as s, date '2026-11-29' as day
+"""
+
+
+def test_values_of_every_sql_type_are_json(
+    home: Home, rankhouse: Rankhouse, tmp_path: Path
+) -> None:
+    expected = {
+        "amount": 1.5,
+        "whole": 12,
+        "yes": True,
+        "b": "6162ff",
+        "d": "infinity",
+        "t": "-infinity",
+        "z": "infinity",
+        "l": [1.5],
+        "s": {"d": "-infinity", "b": None},
+        "day": "2026-11-29",
+    }
+    path = tmp_path / "answer.json"
+    assert rankhouse("sql", SQL_VALUES, "--output", str(path))[0] == 0
+    for text in (rankhouse("sql", SQL_VALUES, "--format", "json")[1], path.read_text()):
+        assert json.loads(text) == [expected]
+
+
+def test_values_of_every_sql_type_are_cells(
+    home: Home, rankhouse: Rankhouse, tmp_path: Path
+) -> None:
+    expected = {
+        "amount": "1.50",
+        "whole": "12",
+        "yes": "true",
+        "b": "6162ff",
+        "d": "infinity",
+        "t": "-infinity",
+        "z": "infinity",
+        "l": "[1.5]",
+        "s": '{"d": "-infinity", "b": null}',
+        "day": "2026-11-29",
+    }
+    path = tmp_path / "answer.csv"
+    assert rankhouse("sql", SQL_VALUES, "--output", str(path))[0] == 0
+    for text in (rankhouse("sql", SQL_VALUES, "--format", "csv")[1], path.read_text()):
+        assert list(csv.DictReader(io.StringIO(text))) == [expected]
+    table = rankhouse("sql", SQL_VALUES)[1]
+    for shown in ("true", "6162ff", " infinity", " -infinity", '{"d": "-infinity", "b": null}'):
+        assert shown in table
 
 
 def test_a_statement_can_come_from_standard_input(
