@@ -6,13 +6,12 @@ import html
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-from urllib.parse import unquote
 
 from schemas.errors import InputError
 from schemas.records import Query
 from tasks.judgement_lines import Fields, collect_judgements, require_texts
 from tasks.sources import Located, Source, SourceFile, read_lines, read_text
+from tasks.trec_ids import decode_id
 
 ROLES = ("topics", "qrels")
 
@@ -42,8 +41,8 @@ def trec_files(folder: Path) -> list[tuple[str, Path]]:
 def trec_queries(source: Source) -> Iterator[Located[Query]]:
     """Topics as queries, by their title, or the query of an XML topic; qrels as grades.
 
-    Topics are ``id TAB text`` lines, ``<top>`` or ``<topic>`` elements. Ids are percent-decoded,
-    as the export encodes white space and ``%``. A topic that nobody judged has no qrels.
+    Topics are ``id TAB text`` lines, ``<top>`` or ``<topic>`` elements. Ids are decoded where
+    the export encodes them: white space and ``%``. A topic that nobody judged has no qrels.
 
     Raises:
         InputError: a line or topic that cannot be read, or judgements of a topic without text.
@@ -54,7 +53,7 @@ def trec_queries(source: Source) -> Iterator[Located[Query]]:
     is_marked_up = "<top" in read_text(topics_file)[:100_000].lower()
     for topic in (_elements if is_marked_up else _table)(topics_file):
         number, text = topic.record
-        query_id = _decoded(number, topic)
+        query_id = decode_id(number)
         without_text.pop(query_id, None)
         judgements = qrels.get(query_id)
         query = Query(query_id, text, qrels=None if judgements is None else tuple(judgements))
@@ -93,12 +92,4 @@ def _judgement_lines(file: SourceFile) -> Iterator[Located[Fields]]:
                 f"a qrels line has 4 fields (query, iteration, document, grade); got {len(fields)}"
             )
         query_id, _, doc_id, grade = fields
-        ids = _decoded(query_id, line), _decoded(doc_id, line)
-        yield Located((*ids, grade), line.path, line.line)
-
-
-def _decoded(identifier: str, where: Located[Any]) -> str:
-    try:
-        return unquote(identifier, errors="strict")
-    except UnicodeDecodeError:
-        where.refuse(f"the percent-encoding of the id {identifier!r} is not UTF-8")
+        yield Located((decode_id(query_id), decode_id(doc_id), grade), line.path, line.line)

@@ -462,6 +462,16 @@ def test_trec_topics_and_qrels_are_a_benchmark(write: Write, topics: str) -> Non
     ]
 
 
+def test_trec_ids_are_decoded_only_where_an_export_encodes_them(write: Write) -> None:
+    write("trec/topics.txt", "%61\tfirst\na\tsecond\n%ff\tthird\n")
+    folder = write("trec/qrels.txt", "%61 0 d%41 1\na 0 d%2541 2\n").parent
+    assert load(folder) == [
+        Query("%61", "first", qrels=(Judgement("d%41", 1),)),
+        Query("a", "second", qrels=(Judgement("d%41", 2),)),
+        Query("%ff", "third"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("topics", "qrels", "message"),
     [
@@ -469,7 +479,6 @@ def test_trec_topics_and_qrels_are_a_benchmark(write: Write, topics: str) -> Non
         ("1\tx\n", "1 0 d\n", "qrels.txt:1: a qrels line has 4 fields"),
         ("1\tx\n", "1 0 d 1\n2 0 d 1\n", "without a text in topics.txt: 1, namely '2'"),
         ("1\tx\n", "1 0 d 1\n1 0 d 2\n", "qrels.txt:2: the document 'd' is judged twice"),
-        ("%ff\tx\n", "1 0 d 1\n", "topics.txt:1: the percent-encoding of the id '%ff'"),
         ("\n<top><num>1</top>", "1 0 d 1\n", "topics.txt:2: this topic has no title"),
         ("1\tx\n1\ty\n", "1 0 d 1\n", "topics.txt:2: the query_id '1' is given twice"),
         ("1\t \n", "1 0 d 1\n", "topics.txt:1: the text of the query '1' is blank"),
