@@ -18,6 +18,14 @@ def test_marks_that_reorder_text_become_visible_and_letters_stay() -> None:
     assert clean("Élan 北京 🙂") == "Élan 北京 🙂"
 
 
+def test_no_text_breaks_a_line() -> None:
+    breaks = [chr(code) for code in range(0x110000) if len(f"a{chr(code)}b".splitlines()) > 1]
+    assert {"\n", "\x85", "\u2028", "\u2029"} <= set(breaks)
+    text = f"a{'b'.join(breaks)}b"
+    assert clean(text).splitlines() == [clean(text)]
+    assert len(render_table([[text, 1]], ["id", "n"]).splitlines()) == 3
+
+
 def test_columns_align_by_display_width() -> None:
     lines = render_table([["北京", 1], ["ab", 20]], ["city", "n"]).splitlines()
     assert lines == ["city   n", "────  ──", "北京   1", "ab    20"]
