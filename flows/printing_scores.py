@@ -13,6 +13,11 @@ N_NAMED = 5
 
 def print_scores(scored: ScoredFiles, *, per_query: bool, is_complete: bool, format: str) -> None:
     """Print results to stdout, and what was missing or ignored to stderr."""
+    if scored.highest_grade < scored.level:
+        say(
+            f"{scored.qrels}: nothing is relevant at level {scored.level}: the highest grade is "
+            f"{scored.highest_grade}"
+        )
     for run in scored.runs:
         _say_missing(scored, run, is_complete)
     if format == "json":
@@ -22,7 +27,7 @@ def print_scores(scored: ScoredFiles, *, per_query: bool, is_complete: bool, for
     names = [str(measure) for measure in scored.measures]
     columns = ["run", *(["query"] if per_query else ["n_queries", "n_missing"]), *names]
     if scored.p_values:
-        columns += [f"p {name}" for name in names]
+        columns += ["n_pairs", *(f"p {name}" for name in names)]
     print_rows(_rows(scored, per_query), columns, format=format)
     for run in scored.runs:
         _say_ties(run)
@@ -69,6 +74,7 @@ def _rows(scored: ScoredFiles, per_query: bool) -> Iterator[dict[str, object]]:
             "n_queries": int(run.is_counted.sum()),
             "n_missing": int(run.is_missing.sum()),
             **dict(zip(names, run.means, strict=True)),
+            "n_pairs": run.n_pairs if index else None,
             **{f"p {name}": p for name, p in _p_values(scored, index).items()},
         }
 
@@ -80,11 +86,13 @@ def _query_values(scored: ScoredFiles, run: ScoredRun) -> Iterator[tuple[str, di
             yield query_id, dict(zip(names, run.values[:, index].tolist(), strict=True))
 
 
-def _p_values(scored: ScoredFiles, index: int) -> dict[str, float]:
-    if index == 0 or not scored.p_values:
+def _p_values(scored: ScoredFiles, index: int) -> dict[str, float | None]:
+    """By measure; None: the run and the first have no query in common."""
+    if index == 0:
         return {}
     names = [str(measure) for measure in scored.measures]
-    return dict(zip(names, scored.p_values[index - 1].tolist(), strict=True))
+    p = scored.p_values[index - 1]
+    return dict(zip(names, [None] * len(names) if p is None else p.tolist(), strict=True))
 
 
 def _object(scored: ScoredFiles, index: int, per_query: bool) -> dict[str, object]:
@@ -98,6 +106,7 @@ def _object(scored: ScoredFiles, index: int, per_query: bool) -> dict[str, objec
     result["missing"] = _missing(scored, run)
     result["n_ignored"] = run.n_ignored
     if index:
+        result["n_pairs"] = run.n_pairs
         result["p_values"] = _p_values(scored, index)
     if run.ties is not None:
         result["ties"] = run.ties.figures()

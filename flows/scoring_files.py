@@ -30,6 +30,7 @@ class ScoredRun:
     is_counted: Mask  # the queries that are averaged
     n_ignored: int
     ties: TieReport | None
+    n_pairs: int  # queries that it and the first run both count
 
     @property
     def means(self) -> list[float | None]:
@@ -44,8 +45,11 @@ class ScoredFiles:
     qrels: str
     measures: list[Measure]
     query_ids: list[str]
+    level: int
+    highest_grade: int
     runs: list[ScoredRun]
-    p_values: list[Floats]  # of each run but the first: (n_measures,), Holm over all of them
+    # of each run but the first: (n_measures,), Holm over all of them; None: no query in common
+    p_values: list[Floats | None]
 
 
 def score_files(
@@ -71,7 +75,7 @@ def score_files(
     for source in (qrels_source, *run_sources):
         check_exists(source)
     qrels = prepare_qrels(read_qrels(qrels_source), level=options.level)
-    runs = []
+    runs: list[ScoredRun] = []
     for source in run_sources:
         lines = read_run(source)
         scores = score_run(lines, qrels, measures, options)
@@ -81,13 +85,24 @@ def score_files(
             from tasks.trec_ties import report_file_ties
 
             ties = report_file_ties(lines, qrels, scores, measures, options, is_counted)
+        both = is_counted & runs[0].is_counted if runs else is_counted
         runs.append(
-            ScoredRun(source, scores.values, scores.is_missing, is_counted, scores.n_ignored, ties)
+            ScoredRun(
+                name=source,
+                values=scores.values,
+                is_missing=scores.is_missing,
+                is_counted=is_counted,
+                n_ignored=scores.n_ignored,
+                ties=ties,
+                n_pairs=int(both.sum()),
+            )
         )
     return ScoredFiles(
         qrels=qrels_source,
         measures=measures,
         query_ids=[show_id(query_id) for query_id in qrels.query_ids],
+        level=options.level,
+        highest_grade=int(qrels.gain.max()),
         runs=runs,
         p_values=_compare(runs),
     )
@@ -97,15 +112,17 @@ def _counted(scores: RunScores, is_complete: bool) -> Mask:
     return np.ones_like(scores.is_missing) if is_complete else ~scores.is_missing
 
 
-def _compare(runs: list[ScoredRun]) -> list[Floats]:
+def _compare(runs: list[ScoredRun]) -> list[Floats | None]:
     """P values of every run but the first against the first, over the queries that both count."""
-    if len(runs) < 2:
-        return []
+    paired = [run for run in runs[1:] if run.n_pairs]
+    if not paired:
+        return [None for _ in runs[1:]]
     from tasks.randomisation import holm, randomisation_p
 
     first = runs[0]
     p = [
         randomisation_p((run.values - first.values)[:, run.is_counted & first.is_counted])
-        for run in runs[1:]
+        for run in paired
     ]
-    return np.split(holm(np.concatenate(p)), len(p))
+    adjusted = iter(np.split(holm(np.concatenate(p)), len(p)))
+    return [next(adjusted) if run.n_pairs else None for run in runs[1:]]

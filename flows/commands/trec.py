@@ -19,7 +19,8 @@ DEFAULT_MEASURES = ("ap", "ndcg@10", "rr", "precision@10", "recall@100")
     multiple=True,
     default=DEFAULT_MEASURES,
     metavar="MEASURE",
-    help="A measure, such as ndcg@10 or rbp(p=0.8); `rankhouse measures` lists them. Repeatable.  "
+    help="A measure, such as ndcg@10 or rbp(p=0.8); `rankhouse measures` lists them. Results "
+    "bear its whole name: rbp is rbp(p=0.8), err@3 is err@3(max_grade=4). Repeatable.  "
     f"[default: {', '.join(DEFAULT_MEASURES)}]",
 )
 @click.option("--per-query", is_flag=True, help="Print the values of every query too.")
@@ -74,8 +75,9 @@ def command(
 
     Files may be plain, gzip or zstd; - is standard input. Every query of QRELS counts. With
     several runs there is a row for each, with p values against the first: paired randomisation,
-    10,000 resamples, two-sided, corrected after Holm over all of them. With --per-query, the row
-    without a query is the mean. The files of the example are yours.
+    10,000 resamples, two-sided, corrected after Holm over all of them, over the n_pairs queries
+    that both runs count; empty where there is none. With --per-query, the row without a query is
+    the mean. The files of the example are yours.
 
     Example: rankhouse trec qrels.txt bm25.run -m ndcg@10 -m "rbp(p=0.8)"
     """

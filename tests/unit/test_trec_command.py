@@ -99,6 +99,41 @@ def test_several_runs_are_a_list_of_objects_in_json(capsys: pytest.CaptureFixtur
     assert second["p_values"] == {"rr": 1.0}
 
 
+def test_p_values_are_over_the_queries_that_both_runs_have(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("third.run").write_text("q2 Q0 a 1 1 t\n")
+    words = "trec qrels.txt first.run second.run.gz third.run -m rr --intersection --format "
+    first, second, third = json.loads(Result(capsys, *(words + "json").split()).out)
+    assert "n_pairs" not in first
+    assert (second["n_pairs"], second["p_values"]) == (2, {"rr": 1.0})  # q1 and q3
+    assert (third["n_pairs"], third["p_values"]) == (0, {"rr": None})
+    rows = list(csv.DictReader(io.StringIO(Result(capsys, *(words + "csv").split()).out)))
+    assert [(row["n_pairs"], row["p rr"]) for row in rows] == [("", ""), ("2", "1.0"), ("0", "")]
+
+
+def test_runs_without_pairs_do_not_count_in_the_correction(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    names = [f"q{i}" for i in range(6)]
+    Path("six.txt").write_text("".join(f"{name} 0 a 1\n" for name in (*names, "other")))
+    Path("good.run").write_text("".join(f"{name} Q0 a 1 1 t\n" for name in names))
+    Path("bad.run").write_text("".join(f"{name} Q0 x 1 1 t\n" for name in names))
+    Path("apart.run").write_text("other Q0 a 1 1 t\n")
+    words = "trec six.txt good.run bad.run apart.run -m rr --intersection --format json"
+    _, bad, apart = json.loads(Result(capsys, *words.split()).out)
+    assert bad["p_values"] == {"rr": 2 / 2**6}  # all signs alike, of two runs but one test
+    assert apart["p_values"] == {"rr": None}
+
+
+def test_a_level_at_which_nothing_is_relevant_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    told = "qrels.txt: nothing is relevant at level 99: the highest grade is 2"
+    for words in ("trec qrels.txt first.run --level 99", "trec qrels.txt second.run.gz --level 2"):
+        result = Result(capsys, *words.split())
+        assert result.code == 0
+        assert (told in result.err) == ("99" in words)
+
+
 def test_default_measures_and_duplicates(capsys: pytest.CaptureFixture[str]) -> None:
     answer = json.loads(Result(capsys, *"trec qrels.txt first.run --format json".split()).out)
     assert list(answer["measures"]) == ["ap", "ndcg@10", "rr", "precision@10", "recall@100"]
