@@ -138,9 +138,14 @@ def read_chunks(run: PastRun, folders: Sequence[Path]) -> pl.DataFrame:
     """CHUNKS of a run, from the artifact store.
 
     Raises:
-        InputError: they are not there any more.
+        InputError: the run has none, as one that was imported, or they are not there any more.
     """
-    digest = run.chunks_digest or "-"
+    digest = run.chunks_digest
+    if digest is None:
+        raise InputError(
+            f"run {run.run_id} has no chunks, as a run that was imported from TREC files has none; "
+            "their texts are needed here"
+        )
     for folder in folders:
         path = folder / digest[:2] / f"{digest}.parquet"
         if path.is_file():

@@ -450,6 +450,40 @@ def test_real_documents_called_lost_are_found(
     ]
 
 
+def test_measures_keep_their_order_and_the_first_is_the_primary_one(
+    home: Home, rankhouse: Rankhouse, tmp_path: Path
+) -> None:
+    files = write_trec(tmp_path, [("q", "a", 1.0)], [("q", "a", 1)])
+    wanted = ["rr@5", "ap@5", "ndcg@5", "ap@5"]
+    run_id = rankhouse("import", *files, *(w for name in wanted for w in ("-m", name)))[1].strip()
+    rows = query(home, f"SELECT config -> '$.measures' FROM runs WHERE run_id = '{run_id}'")
+    assert json.loads(rows[0][0]) == ["rr@5", "ap@5", "ndcg@5"]
+    assert list(stored_means(home, run_id)) == ["rr@5", "ap@5", "ndcg@5"]
+    shown = json.loads(rankhouse("runs", "--format", "json")[1])
+    assert [row["measures"] for row in shown if row["run_id"] == run_id] == [
+        "rr@5 1.0000  ap@5 1.0000  ndcg@5 1.0000"
+    ]
+
+
+def test_queries_with_nothing_relevant_at_the_level_are_said(
+    home: Home, rankhouse: Rankhouse, tmp_path: Path
+) -> None:
+    files = write_trec(tmp_path, [("q", "a", 1.0), ("r", "a", 1.0)], [("q", "a", 1), ("r", "a", 5)])
+    for level, n in ((1, 0), (5, 1), (6, 2)):
+        code, _, err = rankhouse("import", *files, "--level", str(level))
+        assert code == 0
+        assert (f"{n} queries have nothing relevant at level {level}" in err) == (n > 0)
+
+
+def test_a_run_without_chunks_is_told_so(home: Home, rankhouse: Rankhouse, tmp_path: Path) -> None:
+    files = write_trec(tmp_path, [("q", "a", 1.0)], [("q", "a", 1)])
+    run_id = rankhouse("import", *files)[1].strip()
+    into = str(tmp_path / "out")
+    code, _, err = rankhouse("export", run_id, "--format", "ragas", "--into", into)
+    assert code == 2
+    assert f"run {run_id} has no chunks" in err
+
+
 IDS_AS_WRITTEN = ("lost/a", "lost/b", "a", "%61", "a%20b", "a!", "é", "%2562", "%ff", "z")
 QUERIES_AS_WRITTEN = ("q", "lost/q", "q%20", "%71")
 
