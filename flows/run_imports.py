@@ -15,26 +15,15 @@ from typing import Any
 import polars as pl
 
 from flows.provenance import git_state, machine, versions
-from flows.trec_frames import (
-    labels_of,
-    queries_of,
-    rankings_of,
-    read_frame,
-    refuse_infinite,
-    refuse_merged,
-)
+from flows.trec_inputs import TrecInputs, read_inputs
 from schemas.comparability import comparability_key
-from schemas.errors import InputError
 from schemas.experiment import Experiment, digest_of, parse_experiment
 from schemas.frames import CHUNKS
 from schemas.measures import Measure
 from tasks.scoring import average_metrics, score_rankings
-from tasks.trec_files import TrecLines, read_qrels, read_run
+from tasks.trec_files import TrecLines
 from tasks.truth import count_truth
 from warehouse import rows
-
-FILES = "RUN_FILE QRELS"
-"""The order of the files on the command line, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,35 +66,19 @@ def import_trec(
         depth: items a query that are kept; None: all.
 
     Raises:
-        InputError: a file that cannot be read, an item twice for one query, an infinite score,
-            or no query of the run is judged.
+        InputError: a file that cannot be used; see ``read_inputs``.
         MeasureError: a measure that a depth or document labels cannot give.
     """
     begin, started_at = time.perf_counter(), datetime.now(UTC)
     if depth is not None:
         for measure in measures:
             measure.check_fits(depth=depth, label_method="document")
-    run = read_run(str(run_path), order=FILES)
-    qrels = read_qrels(str(qrels_path), order=FILES)
-    refuse_infinite(run)
-    judged = read_frame(qrels).rename({"number": "gain"})
-    found = read_frame(run).rename({"number": "retrieval_score"})
-    refuse_merged((qrels, judged), (run, found))
-    queries = queries_of(judged)
-    whole = rankings_of(found.join(queries, on="query_id", how="semi"))
-    if whole.is_empty():
-        raise InputError(
-            f"none of its queries is in {qrels.source}; the order of the files is {FILES}",
-            path=run.source,
-        )
-    rankings = whole if depth is None else whole.filter(pl.col("rank") <= depth)
-    labels = labels_of(judged, found)
-    deepest = rankings["rank"].unique().sort().to_list()[-1]
-    reach = depth or max(deepest, *(measure.cutoff or 0 for measure in measures))
+    files = read_inputs(run_path, qrels_path, depth=depth)
+    reach = depth or files.reach(measures)
     config = _config(name, run_path, qrels_path, reach, measures, level)
     experiment = parse_experiment(config, where=str(run_path))
-    benchmark = _sha256(qrels)
-    frames = _frames(experiment, queries, rankings, labels, measures, run_id, benchmark)
+    benchmark = _sha256(files.qrels)
+    frames = _frames(experiment, files, measures, run_id, benchmark)
     commit, is_dirty = git_state()
     frames["runs"] = rows.runs_frame(
         rows.RunRow(
@@ -119,14 +92,14 @@ def import_trec(
             config=config,
             config_digest=digest_of(config),
             corpus_path=str(run_path.absolute()),
-            corpus_digest=_sha256(run),
+            corpus_digest=_sha256(files.run),
             benchmark_path=str(qrels_path.absolute()),
             benchmark_digest=benchmark,
-            n_queries=queries.height,
-            rankings_digest=_digest(rankings),
-            labels_digest=_digest(labels),
+            n_queries=files.queries.height,
+            rankings_digest=_digest(files.rankings),
+            labels_digest=_digest(files.labels),
             label_method="document",
-            depth=deepest,
+            depth=files.deepest,
             rankhouse_version=version("rankhouse"),
             git_commit=commit,
             git_dirty=is_dirty,
@@ -135,31 +108,26 @@ def import_trec(
             machine=machine(),
         )
     )
-    frames["queries"] = rows.queries_frame(queries, benchmark_digest=benchmark)
-    ids = queries.select("query_id")
     return ImportedRun(
         frames,
-        n_queries=queries.height,
-        n_ignored=found.select("query_id").unique().join(ids, on="query_id", how="anti").height,
-        n_missing=ids.join(rankings, on="query_id", how="anti").height,
-        n_irrelevant=ids.join(
-            labels.filter(pl.col("gain") >= level), on="query_id", how="anti"
-        ).height,
-        n_cut=whole.height - rankings.height,
-        n_queries_cut=whole.filter(pl.col("rank") == deepest + 1).height,
+        n_queries=files.queries.height,
+        n_ignored=files.n_ignored,
+        n_missing=files.n_missing,
+        n_irrelevant=files.count_irrelevant(level),
+        n_cut=files.n_cut,
+        n_queries_cut=files.n_queries_cut,
     )
 
 
 def _frames(
     experiment: Experiment,
-    queries: pl.DataFrame,
-    rankings: pl.DataFrame,
-    labels: pl.DataFrame,
+    files: TrecInputs,
     measures: Sequence[Measure],
     run_id: str,
     benchmark: str,
 ) -> dict[str, pl.DataFrame]:
     level, depth = experiment.labelling.level, experiment.retrieval.depth
+    queries, rankings, labels = files.queries, files.rankings, files.labels
     has_field = queries.select("query_id", has_field=pl.lit(value=True))
     truth = count_truth(labels, has_field, level)
     values = score_rankings(
@@ -181,6 +149,7 @@ def _frames(
         for measure in measures
     }
     return {
+        "queries": rows.queries_frame(queries, benchmark_digest=benchmark),
         "rankings": rows.rankings_frame(rankings, rankings_digest=_digest(rankings)),
         "labels": rows.labels_frame(labels, labels_digest=_digest(labels)),
         "measures": rows.measures_frame([str(measure) for measure in measures]),

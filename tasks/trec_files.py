@@ -98,8 +98,7 @@ def parse_trec(data: Buffer, kind: Kind, *, source: str, order: str = FILES) -> 
     if not data[:4096].strip() and not any(line.strip() for _, line in lines_of(data)):
         columns = " ".join(_COLUMNS[kind]).replace("number", _NUMBERS[kind][0])
         raise InputError(f"the file is empty; expected lines of: {columns}", path=source)
-    tidy = tidy_blanks(data)
-    table = None if kind == "qrels" and _may_hold_hexadecimal(tidy) else _parse(tidy, kind)
+    table = _parse(tidy_blanks(data), kind)
     if table is None:
         table = _read_lines(source, data, kind, order)
     query = table["query"].unify_dictionaries().combine_chunks()
@@ -130,13 +129,10 @@ class _Stream:
         return self._column.__arrow_c_stream__(requested_schema)
 
 
-def _may_hold_hexadecimal(data: Buffer) -> bool:
-    """Whether a field begins as a hexadecimal number does: pyarrow reads those as grades."""
-    return any(data.find(start) >= 0 for start in _HEXADECIMAL)
-
-
 def _parse(data: Buffer, kind: Kind) -> pa.Table | None:
-    """A table of query, doc and number; None when a line is not as it should be."""
+    """A table of query, doc and number; None when a line may not be as it should be."""
+    if kind == "qrels" and any(data.find(start) >= 0 for start in _HEXADECIMAL):
+        return None  # pyarrow reads hexadecimal grades
     try:
         return arrow_csv.read_csv(
             pa.BufferReader(pa.py_buffer(data)),
