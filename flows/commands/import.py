@@ -44,19 +44,22 @@ def command(
 ) -> None:
     """Score RUN_FILE against QRELS and store it as a run, to be compared like any other.
 
-    The values are those of rankhouse trec. Queries are stored with their id for a text.
-    In the example both files are yours, and the run is listed as the experiment bm25.
+    The values are those of rankhouse trec, but that a query with nothing relevant has none. Queries
+    are stored with their id for a text. In the example both files are yours, and the run is listed
+    as the experiment bm25.
 
     Example: rankhouse import bm25.run qrels.txt --experiment bm25 -m ndcg@10
     """
     from datetime import UTC, datetime
 
     from flows.landing import load_and_say
+    from flows.preflight import refuse_unlikely
     from flows.run_imports import import_trec
     from schemas.measures import Measure
     from warehouse.migrate import check_warehouse
     from warehouse.spool import Spool, new_run_id
 
+    refuse_unlikely(night)
     home = find_home().prepare()
     check_warehouse(home)
     run_id = new_run_id()

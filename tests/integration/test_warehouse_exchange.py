@@ -492,7 +492,7 @@ QUERIES_AS_WRITTEN = ("q", "lost/q", "q%20", "%71")
 @given(
     run=st.dictionaries(
         st.tuples(st.sampled_from(QUERIES_AS_WRITTEN), st.sampled_from(IDS_AS_WRITTEN)),
-        st.sampled_from([0.0, -1.5, 0.1, 0.1 + 1e-17, 3.0]),
+        st.sampled_from([0.0, -0.0, 5e-324, -1.5, 0.1, 3.0]),
         min_size=1,
     ),
     qrels=st.dictionaries(
