@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     DateType = click.ParamType[date]
 else:
     DateType = click.ParamType
+
+MOST_ROWS = 1_000_000_000
+LONGEST_WAIT = 7 * 86400.0  # seconds
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -41,6 +45,27 @@ class Night(DateType):
             return datetime.strptime(str(value), "%Y-%m-%d").date()
         except ValueError:
             self.fail(f"{value!r} is not a date; expected one such as 2026-11-29", param, ctx)
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds; NaN, which no range excludes, is none."""
+
+    name = "seconds"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Read a number of seconds; anything else is a usage error."""
+        seconds: float = super().convert(value, param, ctx)
+        if math.isnan(seconds):
+            self.fail(f"{value!r} is no number of seconds", param, ctx)
+        return seconds
+
+
+def limit_option(*, default: int, help: str) -> Callable[[Function], Function]:
+    """Add ``--limit`` to a command."""
+    rows = click.IntRange(min=1, max=MOST_ROWS)
+    return click.option("--limit", type=rows, default=default, show_default=True, help=help)
 
 
 def answer(connection: DuckDBPyConnection, query: NamedQuery, sql: str) -> list[dict[str, Any]]:
@@ -86,3 +111,17 @@ def check_experiment(connection: DuckDBPyConnection, name: str | None) -> None:
 
     if name is not None:
         resolve_run(connection, "latest", experiment=name)
+
+
+def check_tag(connection: DuckDBPyConnection, name: str | None) -> None:
+    """Refuse a tag that no run carries; those that there are are said.
+
+    Raises:
+        UsageError: there is none of this name.
+    """
+    from warehouse.finding import nearest_names
+
+    rows = connection.execute("SELECT DISTINCT tag FROM run_tags ORDER BY tag").fetchall()
+    known = [tag for (tag,) in rows]
+    if name is not None and name not in known:
+        raise UsageError(f"tag {name!r}: no run carries it; {nearest_names(name, known)}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from schemas.errors import RankhouseError
+from schemas.errors import RankhouseError, UsageError
 
 if TYPE_CHECKING:
     from flows.servers import Server
@@ -48,6 +48,15 @@ COMMANDS = {
 
 class LazyGroup(click.Group):
     """A group whose commands are modules of ``flows.commands``, imported when called."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse words that are not UTF-8, of any command, before anything is written."""
+        for position, argument in enumerate(args, start=1):
+            try:
+                argument.encode()
+            except UnicodeEncodeError:
+                raise UsageError(f"argument {position} is not UTF-8: {argument!a}") from None
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names in the order of a day's work."""

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from tasks.models import ResolvedModel
 
 
+EARLIEST = date(1970, 1, 1)  # a logical date
+
+
 @dataclass(frozen=True, slots=True)
 class Inputs:
     """Everything outside of Rankhouse that an evaluation reads, found and hashed."""
@@ -85,6 +88,17 @@ def refuse_future(logical_date: date | None) -> None:
     latest = datetime.now(UTC).date() + timedelta(days=1)
     if logical_date is not None and logical_date > latest:
         raise UsageError(f"--date {logical_date} is in the future; the latest is {latest}")
+
+
+def refuse_unlikely(logical_date: date | None) -> None:
+    """Refuse a night in the future, or before there was anything to evaluate: both are slips.
+
+    Raises:
+        UsageError: it is later than tomorrow in UTC, or before 1970.
+    """
+    refuse_future(logical_date)
+    if logical_date is not None and logical_date < EARLIEST:
+        raise UsageError(f"--date {logical_date} is long past; the earliest is {EARLIEST}")
 
 
 def check_storage(experiment: Experiment, home: Home) -> None:

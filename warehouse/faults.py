@@ -63,7 +63,7 @@ def explain(path: Path, error: Exception) -> StorageError:
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     if "onflicting lock" in text or "different configuration" in text:
         return WarehouseLockedError(path, _holder(text))
-    if "not a valid DuckDB database file" in text:
+    if "not a valid DuckDB database file" in text and path.name != PUBLISHED:
         return StorageError(f"{path}: this is not a DuckDB file. {_instead_of_foreign(path)}")
     if "version number" in text:
         return StorageError(
@@ -74,9 +74,8 @@ def explain(path: Path, error: Exception) -> StorageError:
         return StorageError(f"{path}: cannot be opened for writing ({text})")
     if is_full(error):
         return StorageError(f"{path}: no space is left on its disk")
-    return StorageError(
-        f"{path}: cannot be opened; it may be damaged. {how_to_restore(path)} ({text})"
-    )
+    fault = "damaged" if path.name == PUBLISHED else "cannot be opened; it may be damaged"
+    return StorageError(f"{path}: {fault}. {how_to_restore(path)} ({text})")
 
 
 def how_to_restore(path: Path) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from schemas.errors import StorageError
 from schemas.home import Home
 from warehouse.crashes import find_starts
+from warehouse.inspecting import fault_of_copy, fault_of_warehouse
 from warehouse.parts import READY
 from warehouse.publish import is_published
 from warehouse.spool import REFUSED
@@ -39,10 +40,20 @@ GROUP BY kind, name
 ORDER BY kind DESC, name
 """
 LAST_CRASH = """
-SELECT details ->> '$.experiment', max(occurred_at) FROM events
-WHERE kind = 'crashed' AND run_id NOT IN (SELECT run_id FROM runs)
-GROUP BY ALL
-"""
+SELECT experiment, max(occurred_at), max_by(stage, occurred_at)
+FROM (
+    SELECT details ->> '$.experiment' AS experiment, occurred_at, stage, run_id
+    FROM events
+    WHERE kind = 'crashed' AND run_id NOT IN (SELECT run_id FROM runs)
+) AS crash
+WHERE NOT EXISTS (
+    SELECT 1 FROM runs
+    WHERE status <> 'failed' AND runs.run_id > crash.run_id
+        AND runs.experiment = coalesce(crash.experiment, runs.experiment)
+)
+GROUP BY experiment
+ORDER BY experiment
+"""  # of the crashes that no good run of the experiment has followed
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +62,7 @@ class Finding:
 
     what: str  # suite, experiment, spool, warehouse, published, disk
     name: str
-    state: str  # ok, stale, crashed, refused, behind, missing, low
+    state: str  # ok, stale, crashed, failed, refused, behind, missing, unusable, damaged, held, low
     detail: str
     run_id: str | None = None  # the last good one
 
@@ -92,36 +103,54 @@ def _runs(
     experiments: tuple[str, ...],
     suites: tuple[str, ...],
 ) -> Iterator[Finding]:
+    faults, rows, crashes = _read_copy(home, now)
+    yield from faults
+    asked = {"experiment": experiments, "suite": suites}
+    known: set[tuple[str, str]] = set()
+    is_filtered = bool(experiments or suites)
+    for kind, name, *last in rows:
+        known.add((kind, name))
+        crash = crashes.pop(name, None) if kind == "experiment" else None
+        if not is_filtered or name in asked[kind]:
+            yield _last_run(kind, name, last, crash, now, max_age)
+    for crashed, (at, stage) in crashes.items():  # experiments without any run
+        known.add(("experiment", crashed))
+        if not is_filtered or crashed in experiments:
+            detail = f"no good run; one crashed in stage {stage or 'unknown'} {_ago(now - at)} ago"
+            yield Finding("experiment", crashed, "crashed", detail)
+    for kind, names in asked.items():
+        for name in names:
+            if (kind, name) not in known:
+                yield Finding(kind, name, "stale", "no runs yet")
+
+
+def _read_copy(
+    home: Home, now: datetime
+) -> tuple[list[Finding], list[Any], dict[str, tuple[datetime, str | None]]]:
+    """What is to be said of the copy itself, its last good runs, and its open crashes."""
     from warehouse.reading import open_published
 
+    name = home.published.name
+    if not home.published.exists():
+        return [Finding("published", name, "missing", "no runs yet")], [], {}
+    fault = fault_of_copy(home)
+    if fault is not None:
+        return [Finding("published", name, "damaged", fault)], [], {}
     try:
         with open_published(home) as connection:
             rows = connection.execute(LAST_GOOD).fetchall()
-            crashes = dict(connection.execute(LAST_CRASH).fetchall())
-            yield from _last_load(connection, now)
+            found = connection.execute(LAST_CRASH).fetchall()
+            findings = list(_last_load(connection, now))
     except StorageError as error:
-        is_there = home.published.exists()
-        yield Finding(
-            "published", home.published.name, "missing", str(error) if is_there else "no runs yet"
-        )
-        rows, crashes = [], {}
-    asked = {"experiment": experiments, "suite": suites}
-    is_filtered = bool(experiments or suites)
-    for kind, name, *last in rows:
-        if not is_filtered or name in asked[kind]:
-            yield _last_run(kind, name, last, crashes.get(name), now, max_age)
-    for kind, names in asked.items():
-        known = {name for found, name, *_ in rows if found == kind}
-        for name in names:
-            if name not in known:
-                yield Finding(kind, name, "stale", "no runs yet")
+        return [Finding("published", name, "held", str(error))], [], {}
+    return findings, rows, {crashed or "unknown": (at, stage) for crashed, at, stage in found}
 
 
 def _last_run(
     kind: str,
     name: str,
     last: list[Any],
-    crashed_at: datetime | None,
+    crash: tuple[datetime, str | None] | None,
     now: datetime,
     max_age: timedelta,
 ) -> Finding:
@@ -131,8 +160,11 @@ def _last_run(
     detail, state = f"last good run {_ago(now - good_at)} ago", "ok"
     if now - good_at > max_age:
         state, detail = "stale", f"{detail}; at most {_ago(max_age)} is expected"
-    elif kind == "experiment" and crashed_at is not None and crashed_at > good_at:
-        state, detail = "crashed", f"{detail}; a later one crashed"
+    elif crash is not None:
+        crashed_at, stage = crash
+        when = f"{_ago(now - crashed_at)} ago"
+        state = "crashed"
+        detail = f"{detail}; a later one crashed in stage {stage or 'unknown'} {when}"
     elif newest_status == "failed":
         state, detail = "failed", f"{detail}; a later one failed"
     return Finding(kind, name, state, detail, run_id)
@@ -163,7 +195,12 @@ def _spool(home: Home, now: datetime, max_age: timedelta) -> Iterator[Finding]:
 
 
 def _files(home: Home, now: datetime, max_age: timedelta) -> Iterator[Finding]:
+    fault = fault_of_warehouse(home)
+    if fault is not None:
+        yield Finding("warehouse", home.warehouse.name, *fault)
     for path in (home.warehouse, home.published):
+        if path == home.warehouse and fault is not None:
+            continue
         with suppress(FileNotFoundError):
             detail = f"{path.stat().st_size / 2**20:,.1f} MB"
             yield Finding("file", path.name, "ok", detail)

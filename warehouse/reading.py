@@ -24,10 +24,15 @@ _READING = re.compile(
 )
 
 
+class CopyHeldError(StorageError):
+    """Somebody has the published copy open for writing."""
+
+
 def open_published(home: Home) -> DuckDBPyConnection:
     """Open the published copy, read-only and locked down.
 
     Raises:
+        CopyHeldError: somebody has it open for writing.
         StorageError: there is none yet, or it cannot be read.
     """
     import duckdb
@@ -45,7 +50,7 @@ def open_published(home: Home) -> DuckDBPyConnection:
     except duckdb.Error as error:
         explained = explain(home.published, error)
         if isinstance(explained, WarehouseLockedError):
-            raise StorageError(
+            raise CopyHeldError(
                 f"{home.published}: {explained.holder or 'another process'} has it open for "
                 "writing; close it, and open it read-only (duckdb -readonly) next time"
             ) from None
@@ -140,7 +145,10 @@ def _explain(error: Exception) -> UsageError | StorageError:
 
     text = str(error).strip()
     if isinstance(error, duckdb.IOException | duckdb.InternalException | duckdb.FatalException):
-        return StorageError(f"the published copy, or a file that it names, cannot be read: {text}")
+        return StorageError(
+            f"the published copy, or a file that it names, cannot be read: {text}\n"
+            "Where the copy is damaged, `rankhouse warehouse load` makes it anew."
+        )
     return UsageError(text)
 
 

@@ -8,7 +8,14 @@ from typing import Any
 
 import click
 
-from flows.asking import Night, answer, check_experiment, choose_measure, show_sql_option
+from flows.asking import (
+    Night,
+    answer,
+    check_experiment,
+    choose_measure,
+    limit_option,
+    show_sql_option,
+)
 from flows.fitting import dull_last
 from flows.printing import clean, format_option, print_rows
 from schemas.home import find_home
@@ -33,9 +40,7 @@ COLUMNS = (
 @click.argument("measure", required=False)
 @click.option("--experiment", help="Only this experiment.")
 @click.option("--since", type=Night(), help="Only nights from this date on.")
-@click.option(
-    "--limit", type=click.IntRange(min=1), default=30, show_default=True, help="Nights shown."
-)
+@limit_option(default=30, help="Nights shown.")
 @show_sql_option
 @format_option
 def command(

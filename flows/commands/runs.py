@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flows.asking import answer, check_experiment, show_sql_option
+from flows.asking import answer, check_experiment, check_tag, limit_option, show_sql_option
 from flows.fitting import dull_last
 from flows.printing import format_option, print_rows, say
 from schemas.home import Home, find_home
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
     from warehouse.rows import EventRow
 
 
 @click.group(invoke_without_command=True)
 @click.option("--experiment", help="Only runs of this experiment.")
 @click.option("--tag", help="Only runs that carry this tag.")
-@click.option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many runs."
-)
+@limit_option(default=20, help="How many runs.")
 @show_sql_option
 @format_option
 @click.pass_context
@@ -54,6 +54,7 @@ def command(
     home = find_home()
     with open_published(home) as connection:
         check_experiment(connection, experiment)
+        check_tag(connection, tag)
         rows = answer(connection, RUNS, sql)
         short = short_ids(connection)
     for row in rows:
@@ -130,10 +131,24 @@ def _put(run: str, kind: str, text: str) -> None:
     home = find_home()
     with open_published(home) as connection:
         run_id = resolve_run(connection, run)
+        if kind == "untag":
+            _check_carried(connection, run_id, text.strip())
     check_warehouse(home)
     ready = Spool(home).put_events(events_frame([_event(run_id, kind, text)]))
     load_and_say(home, ready.parent.name)
     say(f"{kind} {run_id}: {text}")
+
+
+def _check_carried(connection: DuckDBPyConnection, run_id: str, name: str) -> None:
+    from schemas.errors import UsageError
+    from warehouse.finding import nearest_names
+
+    rows = connection.execute(
+        "SELECT tag FROM run_tags WHERE run_id = ? ORDER BY tag", [run_id]
+    ).fetchall()
+    known = [tag for (tag,) in rows]
+    if name not in known:
+        raise UsageError(f"run {run_id} has no tag {name!r}; {nearest_names(name, known)}")
 
 
 def _event(run_id: str, kind: str, text: str) -> EventRow:

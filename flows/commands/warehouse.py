@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from flows.asking import LONGEST_WAIT, Seconds
 from flows.printing import format_option, print_rows, say
 from schemas.errors import FindingError, StorageError
 from schemas.home import find_home
@@ -34,7 +35,7 @@ def migrate() -> None:
 @click.option("--refused", is_flag=True, help="Try the refused parts again, after an upgrade.")
 @click.option(
     "--wait",
-    type=click.FloatRange(min=0),
+    type=Seconds(min=0, max=LONGEST_WAIT),
     default=5.0,
     show_default=True,
     help="Seconds to wait while somebody else has the warehouse open.",
@@ -44,13 +45,17 @@ def load(refused: bool, wait: float) -> int:
 
     Example: rankhouse warehouse load
     """
+    from warehouse.inspecting import fault_of_copy
     from warehouse.load import load_parts, retry_refused
 
     home = find_home().prepare()
+    is_damaged = fault_of_copy(home) is not None
     if refused:
         say(f"{len(retry_refused(home))} refused parts are tried again")
-    report = load_parts(home, patience=wait)
+    report = load_parts(home, patience=wait, is_copy_damaged=is_damaged)
     say(f"loaded {len(report.loaded)}, {len(report.waiting)} left in the spool")
+    if is_damaged and report.is_published:
+        say(f"published: {home.published} was damaged and is made anew")
     for run_id in report.crashed:
         say(f"crashed: {run_id}")
     for reason in report.refused:

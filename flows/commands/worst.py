@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from flows.asking import answer, choose_measure, show_sql_option
+from flows.asking import answer, choose_measure, limit_option, show_sql_option
 from flows.printing import format_option, print_rows, say
 from schemas.home import find_home
 
@@ -15,9 +15,7 @@ NOT_COMPARABLE = 12  # exit code
 @click.argument("run", metavar="RUN")
 @click.argument("baseline", metavar="BASELINE")
 @click.option("--measure", help="Which measure; by default the run's first.")
-@click.option(
-    "--limit", type=click.IntRange(min=1), default=10, show_default=True, help="Queries shown."
-)
+@limit_option(default=10, help="Queries shown.")
 @show_sql_option
 @format_option
 def command(
