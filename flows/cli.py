@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from schemas.errors import RankhouseError, UsageError
+from warehouse.files import is_full
 
 if TYPE_CHECKING:
     from flows.servers import Server
@@ -150,12 +151,23 @@ def _explain_os_error(error: OSError) -> int:
     if isinstance(error, BrokenPipeError):
         _silence_stdout()
         return 141
+    if is_full(error):
+        return _explain_full(error)
     return _explain(f"error: {error.filename or 'standard output'}: {error.strerror or error}", 1)
+
+
+def _explain_full(error: Exception) -> int:
+    """Polars, Arrow and DuckDB each have an error of their own for a full disk."""
+    where = getattr(error, "filename", None)
+    at = f"{where}: " if where else ""
+    return _explain(f"error: {at}no space is left on the disk; make room, and try again", 1)
 
 
 def _explain_defect(error: Exception) -> int:
     if str(error) == "Query interrupted":  # DuckDB's way of saying KeyboardInterrupt
         return _explain("stopped", 130)
+    if is_full(error):
+        return _explain_full(error)
     return _explain(
         f"error: {type(error).__name__}: {error}\n"
         f"This is a defect of Rankhouse; its trace is in {_keep_trace()}",

@@ -73,6 +73,8 @@ def evaluate_retrieval(
         stages.write_results(started=quote(started), frames=quote(frames_of(pipeline, context)))
         loaded = stages.load_results(home=quote(where))
         pipeline.n_tasks += 2
+        if loaded.problem and loaded.has_landed(context.run_id):
+            logger.warning("problem: %s", loaded.problem)
         report = report_of(
             pipeline,
             context,
@@ -93,7 +95,10 @@ def _run_or_record_failure(
         raise
     except Exception as error:
         started.finish(failed_frames_of(pipeline, context, stage=pipeline.stage, error=error))
-        load_parts(home)
+        try:
+            load_parts(home)
+        except RefusedError as refused:  # the stage's failure is what has to be told
+            logger.warning("problem: %s", refused)
         raise
 
 

@@ -6,6 +6,7 @@ DuckDB could write these itself, but the connection that reads must not be able 
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
 import tempfile
@@ -15,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from flows.printing import defuse_cell
 from flows.sql_values import cell_value, mappings
-from schemas.errors import StorageError, UsageError
+from schemas.errors import UsageError
+from warehouse.files import is_full, why_unwritten
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -38,6 +40,7 @@ def export_query(connection: DuckDBPyConnection, sql: str, path: Path) -> int:
     Raises:
         UsageError: the suffix is another one, the file exists, or the statement cannot be run.
         StorageError: the file cannot be written.
+        FailedError: its disk is full.
     """
     write = _WRITERS.get(path.suffix.lower())
     if write is None:
@@ -50,7 +53,7 @@ def export_query(connection: DuckDBPyConnection, sql: str, path: Path) -> int:
             n_rows = write(connection, sql, draft)
             _take_name(draft, path)
     except OSError as error:
-        raise StorageError(f"{path}: cannot be written ({error.strerror or error})") from None
+        raise why_unwritten(path, error) from None
     return n_rows
 
 
@@ -119,6 +122,8 @@ def _write_parquet(connection: DuckDBPyConnection, sql: str, path: Path) -> int:
                 writer.write_batch(batch)
                 n_rows += batch.num_rows
     except (duckdb.Error, pa.ArrowException) as error:
+        if is_full(error):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
         raise UsageError(str(error).strip()) from None
     return n_rows
 

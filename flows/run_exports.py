@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +15,10 @@ import polars as pl
 from flows.past_runs import PastRun, read_chunks, read_past_run, read_rows
 from flows.printing import defuse_cell
 from flows.trec_exports import export_trec
-from schemas.errors import StorageError
 from schemas.frames import QUERIES, RANKINGS
 from tasks.new_files import refuse_existing, write_new_files
+from warehouse.files import why_unwritten
+from warehouse.parts import write_frame
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -83,14 +85,15 @@ def _export_parquet(connection: DuckDBPyConnection, run: PastRun, folder: Path) 
     refuse_existing(paths.values())
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, (column, value) in where.items():
-            sql = f"SELECT * FROM {name} WHERE {column} = ? ORDER BY ALL"  # noqa: S608
-            frame: pl.DataFrame = connection.cursor().sql(sql, params=[value]).pl()
-            draft = folder / f".{name}.parquet.tmp"
-            frame.write_parquet(draft)
-            draft.replace(paths[name])
+        with tempfile.TemporaryDirectory(prefix=".rankhouse-", dir=folder) as scratch:
+            for name, (column, value) in where.items():
+                sql = f"SELECT * FROM {name} WHERE {column} = ? ORDER BY ALL"  # noqa: S608
+                frame: pl.DataFrame = connection.cursor().sql(sql, params=[value]).pl()
+                write_frame(Path(scratch) / name, frame, compression="zstd")
+            for name, path in paths.items():
+                (Path(scratch) / name).replace(path)
     except OSError as error:
-        raise StorageError(f"{folder}: cannot be written ({error.strerror or error})") from None
+        raise why_unwritten(folder, error) from None
     return [f"{folder}: {len(paths)} tables"]
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
+import shutil
 from contextlib import suppress
 from pathlib import Path
+
+from schemas.errors import FailedError, StorageError
 
 
 def copy_descriptor(source: int, target: Path) -> None:
@@ -39,14 +44,33 @@ def flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def is_full(error: Exception) -> bool:
-    """Whether the disk is the trouble."""
-    import errno
+LEAST_ROOM = 1 << 20  # bytes: what a failed write may have left
+_FULL = re.compile(
+    "no space left|no space is left|quota exceeded|not enough space"
+    # a short write, as DuckDB, Rust (Polars) and Arrow say it
+    "|could not write (all|sufficient) bytes|failed to write whole buffer|short write",
+    re.IGNORECASE,
+)
 
-    text = str(error)
-    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or (
-        "No space left" in text or "quota exceeded" in text or "not enough space" in text.lower()
-    )
+
+def is_full(error: BaseException) -> bool:
+    """Whether the disk is the trouble, whichever library says so."""
+    if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+        return True
+    return _FULL.search(str(error)) is not None
+
+
+def has_no_room(folder: Path) -> bool:
+    """Whether its disk is full: for libraries whose error does not say why they failed."""
+    return shutil.disk_usage(folder).free < LEAST_ROOM
+
+
+def why_unwritten(path: Path, error: Exception) -> FailedError | StorageError:
+    """In our words why a file or folder could not be written."""
+    if is_full(error):
+        return FailedError(f"{path}: no space is left on its disk; make room, and try again")
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return StorageError(f"{path}: cannot be written ({reason})")
 
 
 def link_new(draft: Path, path: Path) -> None:

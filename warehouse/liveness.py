@@ -38,11 +38,15 @@ class Process:
             str(value["space"]),
         )
 
+    def is_here(self) -> bool:
+        """Whether its number means something where this process runs."""
+        return self.space == _space()
+
     def is_gone(self) -> bool:
         """Whether it has certainly ended; False also where that cannot be known from here."""
         import psutil
 
-        if self.space != _space():
+        if not self.is_here():
             return False
         try:
             found = psutil.Process(self.pid)

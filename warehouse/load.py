@@ -24,11 +24,10 @@ from warehouse.parts import READY, Part, PartRefusedError, read_part, write_json
 from warehouse.publish import is_published, publish
 from warehouse.refusing import free_name
 from warehouse.spool import REFUSED
+from warehouse.sweeping import TRASH, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-TRASH = ".trash-"
 
 
 @dataclass(slots=True)
@@ -83,7 +82,7 @@ def _load_into(
     import duckdb
 
     try:
-        _empty_trash(home.spool)
+        sweep(home)
         for ready in _until_none_is_left(home.spool):
             _take(warehouse, ready, report)
         report.crashed = record_crashes(warehouse.connection, home.spool)
@@ -173,11 +172,3 @@ def _remove(folder: Path) -> None:
         shutil.rmtree(trash, ignore_errors=True)
     folder.rename(trash)
     shutil.rmtree(trash, ignore_errors=True)
-
-
-def _empty_trash(spool: Path) -> None:
-    """What a loader that was killed had no time to delete."""
-    with suppress(FileNotFoundError):
-        for entry in spool.iterdir():
-            if entry.name.startswith(TRASH):
-                shutil.rmtree(entry, ignore_errors=True)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from warehouse.files import flush
+from warehouse.files import flush, has_no_room, is_full
 
 if TYPE_CHECKING:
     import polars as pl
 
 MANIFEST = "part.json"
 DRAFT, READY = "part.tmp", "ready"
+OWNER = "owner.json"  # the process that writes a part which no started.json announces
 KINDS = {"run": "runs", "values": "query_metrics", "events": "events"}
 """What a part is: a whole run, new values of past runs, or events; and the table that shows it."""
 
@@ -51,8 +54,7 @@ def write_part(
     tables: dict[str, Any] = {}
     for name, frame in frames.items():
         path = draft / f"{name}.parquet"
-        # Read once, soon, by DuckDB: quick to pack, in row groups of its own size.
-        frame.write_parquet(path, compression="lz4", row_group_size=122_880)
+        write_frame(path, frame)
         flush(path)
         tables[name] = {"rows": frame.height, "sha256": sha256_of(path)}
     manifest = {
@@ -66,6 +68,22 @@ def write_part(
     draft.rename(ready)
     flush(folder)
     return ready
+
+
+def write_frame(
+    path: Path, frame: pl.DataFrame, *, compression: Literal["lz4", "zstd"] = "lz4"
+) -> None:
+    """Write one Parquet file, in row groups of DuckDB's own size; lz4 is the quicker to write.
+
+    Raises:
+        OSError: also for a full disk, which Polars has other errors for, or a defect of Parquet.
+    """
+    try:
+        frame.write_parquet(path, compression=compression, row_group_size=122_880)
+    except Exception as error:
+        if not isinstance(error, OSError) and (is_full(error) or has_no_room(path.parent)):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
+        raise
 
 
 def read_part(ready: Path) -> Part:
@@ -95,9 +113,13 @@ def read_part(ready: Path) -> Part:
 def write_json(path: Path, value: object) -> None:
     """Write JSON so that a reader sees the old file or the new one, flushed."""
     draft = path.with_name(f"{path.name}.tmp")
-    draft.write_text(json.dumps(value, ensure_ascii=False, indent=1), "utf-8")
-    flush(draft)
-    draft.replace(path)
+    try:
+        draft.write_text(json.dumps(value, ensure_ascii=False, indent=1), "utf-8")
+        flush(draft)
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def sha256_of(path: Path) -> str:

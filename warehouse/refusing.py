@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warehouse.parts import write_json
+from warehouse.parts import write_frame, write_json
 
 if TYPE_CHECKING:
     import polars as pl
@@ -25,10 +26,11 @@ def keep_refused(
         kept.mkdir(parents=True)
         for name, frame in frames.items():
             with suppress(ValueError):
-                frame.write_parquet(kept / f"{Path(name).name}.parquet")
+                write_frame(kept / f"{Path(name).name}.parquet", frame)
         reasons = [asdict(refusal) for refusal in refusals]
         write_json(kept / "reasons.json", {"run_id": folder.name, "reasons": reasons})
     except OSError:
+        shutil.rmtree(kept, ignore_errors=True)
         return None
     return kept
 

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 from schemas.errors import FailedError, RefusedError, StorageError, ValidationRefusedError
 from schemas.home import Home
+from warehouse.files import is_full, why_unwritten
 from warehouse.liveness import Process, this_process
 from warehouse.migrate import schema_version
-from warehouse.parts import DRAFT, write_json, write_part
+from warehouse.parts import DRAFT, OWNER, write_json, write_part
 from warehouse.refusing import explain_refusals, keep_refused
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Spool:
 
         Raises:
             StorageError: the spool cannot be written.
+            FailedError: its disk is full.
         """
         return StartedRun(self.folder, run_id, experiment)
 
@@ -74,6 +76,7 @@ class Spool:
         Raises:
             ValidationRefusedError: they break the table's model.
             StorageError: the spool cannot be written.
+            FailedError: its disk is full.
         """
         from warehouse.validate import check_table
 
@@ -90,6 +93,7 @@ class Spool:
         Raises:
             ValidationRefusedError: they break a table's model, or do not fit each other.
             StorageError: the spool cannot be written.
+            FailedError: its disk is full.
         """
         from warehouse.validate import find_refusals_of_values
 
@@ -102,12 +106,12 @@ class Spool:
         part_id = new_run_id()
         folder = self.folder / part_id
         try:
+            folder.mkdir(parents=True)
+            write_json(folder / OWNER, asdict(this_process()))
             return write_part(folder, part_id, frames, schema_version=schema_version())
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
-            raise StorageError(
-                f"{self.folder}: cannot be written ({error.strerror or error})"
-            ) from None
+            raise why_unwritten(self.folder, error) from None
 
 
 class StartedRun:
@@ -133,7 +137,7 @@ class StartedRun:
             raise StorageError(f"{self._folder}: a run with this id has been started") from None
         except OSError as error:
             shutil.rmtree(self._folder, ignore_errors=True)
-            raise StorageError(f"{folder}: cannot be written ({error.strerror})") from None
+            raise why_unwritten(folder, error) from None
         threading.Thread(target=self._keep_renewing, name="spool-renewal", daemon=True).start()
 
     def __enter__(self) -> StartedRun:
@@ -189,8 +193,9 @@ class StartedRun:
             shutil.rmtree(self._folder / DRAFT, ignore_errors=True)
             self._ended.clear()
             self._end_with(error)
+            reason = "no space is left on its disk" if is_full(error) else error.strerror or error
             raise FailedError(
-                f"{self._folder}: the results cannot be written ({error.strerror or error}). "
+                f"{self._folder}: the results cannot be written ({reason}). "
                 "Make room and run again: finished stages are reused."
             ) from error
 

@@ -16,6 +16,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from flows.cli import command, run
 from flows.verifying import verify_warehouse
 from schemas.errors import FailedError, StorageError
 from schemas.home import Home
@@ -195,7 +196,7 @@ def test_a_full_disk_costs_nothing_that_had_landed(small_disk: Path) -> None:
     ballast = small_disk / "ballast"
     fill(ballast)
     # no room for the part
-    with pytest.raises((StorageError, FailedError), match="No space left"):
+    with pytest.raises((StorageError, FailedError), match="no space is left"):
         Spool(home).start(IDS[1], experiment="handbook").finish(sample_run(IDS[1]))
     ballast.unlink()
     # room for the part, none for the load
@@ -217,6 +218,42 @@ def test_a_full_disk_costs_nothing_that_had_landed(small_disk: Path) -> None:
     assert query(
         home.published, f"SELECT count(*) FROM query_metrics WHERE run_id = '{IDS[2]}'"
     ) == [(2400,)]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["runs", "note", "latest", "seen"],
+        ["recompute", "--measure", "ndcg@7"],
+        ["export", "latest", "--format", "parquet", "--into", "{disk}/out"],
+        *(
+            ["sql", "from query_metrics, range(99)", "--output", "{disk}/x." + suffix]
+            for suffix in ("parquet", "csv", "json")
+        ),
+    ],
+    ids=lambda arguments: f"{arguments[0]} {arguments[-1][-8:]}",
+)
+def test_a_full_disk_is_said_and_nothing_half_stays(
+    small_disk: Path,
+    arguments: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    home = Home(small_disk / "home").prepare()
+    monkeypatch.setenv("RANKHOUSE_HOME", str(home.path))
+    with Spool(home).start(IDS[0], experiment="handbook") as started:
+        started.finish(sample_run(IDS[0], n_queries=100))
+    load_parts(home)
+    out = small_disk / "out"
+    out.mkdir()
+    fill(small_disk / "ballast")
+    before = sorted(small_disk.rglob("*"))
+    words = [word.format(disk=small_disk) for word in arguments]
+    code = run(lambda: command.main(words, standalone_mode=False))
+    error = capsys.readouterr().err
+    assert (code, "no space is left" in error) == (1, True), error
+    assert "defect" not in error
+    assert sorted(small_disk.rglob("*")) == before
 
 
 def fill(path: Path) -> None:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ import pytest
 from schemas.errors import ConfigurationError, FailedError, StorageError, ValidationRefusedError
 from schemas.home import Home
 from tests.data.sample_runs import digest, sample_run
+from warehouse.files import is_full
+from warehouse.liveness import Process, this_process
 from warehouse.load import LoadReport, load_parts, retry_refused
 from warehouse.migrate import check_warehouse
 from warehouse.rows import EventRow, events_frame
@@ -360,6 +363,56 @@ def test_what_a_killed_loader_left_is_cleared(home: Home) -> None:
     assert not leftover.exists()
 
 
+def test_what_killed_writers_left_is_cleared_and_what_lives_is_not(home: Home) -> None:
+    def make(name: str, *, owner: Process | None, is_old: bool) -> Path:
+        folder = home.spool / name
+        (folder / "part.tmp").mkdir(parents=True)
+        (folder / "part.tmp" / "events.parquet").write_bytes(b"half")
+        if owner is not None:
+            (folder / "owner.json").write_text(json.dumps(asdict(owner)))
+        if is_old:
+            for path in (*folder.rglob("*"), folder):
+                os.utime(path, (0, 0))
+        return folder
+
+    here = this_process()
+    gone = replace(here, pid=2**22 + 1)
+    elsewhere = replace(gone, space="another machine")
+    dead = [
+        make("dead", owner=gone, is_old=False),
+        make("old", owner=None, is_old=True),
+        make("far-and-old", owner=elsewhere, is_old=True),
+    ]
+    alive = [
+        make("alive", owner=here, is_old=True),
+        make("new", owner=None, is_old=False),
+        make("far", owner=elsewhere, is_old=False),
+    ]
+    orphan = home.spool / "orphan"
+    orphan.mkdir()
+    (orphan / "started.json.tmp").write_text("{")
+    os.utime(orphan / "started.json.tmp", (0, 0))
+    os.utime(orphan, (0, 0))
+    draft = home.path / ".warehouse.duckdb-12345-0123abcd"
+    draft.write_bytes(b"half")
+    os.utime(draft, (0, 0))
+    load_parts(home)
+    assert not any(path.exists() for path in (*dead, orphan, draft))
+    assert all((folder / "part.tmp" / "events.parquet").exists() for folder in alive)
+
+
+def test_a_full_disk_is_known_by_what_each_library_says() -> None:
+    for text in (
+        "No space left on device (os error 28)",
+        "[Errno 28] Error writing bytes to file. Detail: [errno 28] No space left on device",
+        'IO Error: Could not write all bytes to file "x": wanted=4096 wrote=12',
+        "failed to write whole buffer",
+    ):
+        assert is_full(RuntimeError(text))
+    assert is_full(OSError(28, "x"))
+    assert not is_full(OSError(13, "Permission denied"))
+
+
 def test_a_reader_keeps_the_copy_that_it_opened(home: Home) -> None:
     land(home, IDS[0])
     load_parts(home)
@@ -391,7 +444,7 @@ def test_a_disk_that_fills_at_the_end_is_a_failure_that_says_so(
 
     run = Spool(home).start(IDS[0], experiment="handbook")
     monkeypatch.setattr("warehouse.parts.flush", full)
-    with pytest.raises(FailedError, match="No space left"):
+    with pytest.raises(FailedError, match="no space is left"):
         run.finish(sample_run(IDS[0]))
     assert not (home.spool / IDS[0] / "part.tmp").exists()
 
