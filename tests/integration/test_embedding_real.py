@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
@@ -224,68 +222,3 @@ def test_weights_that_are_damaged_are_named_with_their_folder(
     weights.write_bytes(weights.read_bytes()[:1000])
     with pytest.raises(ConfigurationError, match=rf"cannot be loaded from {folder}"):
         embed(["a"], tmp_path, config=Embedding(model=str(folder)))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("with_title", "expected"),
-    [(True, (0.61, 0.91, 0.73, 0.738)), (False, (0.61, 0.92, 0.73, 0.745))],
-)
-def test_whole_sections_of_the_documentation_are_found_as_measured_independently(
-    tmp_path: Path,
-    shared_data: Callable[[str], Path],
-    with_title: bool,
-    expected: tuple[float, float, float, float],
-) -> None:
-    """hit@1, hit@5, recall@5 and rr@232 of docs-qa, documents cut at 256 tokens."""
-    import polars as pl
-
-    from schemas.experiment import Index, Retrieval
-    from schemas.frames import CHUNKS
-    from tasks.indexing import write_index
-    from tasks.retrieving import retrieve
-
-    folder = shared_data("docs-qa")
-    sections = json.loads((folder / "anthropic_docs.json").read_text())
-    queries = json.loads((folder / "docs_evaluation_dataset.json").read_text())
-    documents = [section["chunk_link"] for section in sections]
-    chunks = pl.DataFrame(
-        {
-            "chunk_id": [f"{s['chunk_link']}#0-{len(s['text'])}" for s in sections],
-            "doc_id": documents,
-            "start": [0] * len(sections),
-            "end": [len(section["text"]) for section in sections],
-            "text": [section["text"] for section in sections],
-            "title": [section["chunk_heading"] if with_title else None for section in sections],
-        },
-        schema=CHUNKS,
-    )
-    titles = (f"{section['chunk_heading']}\n" if with_title else "" for section in sections)
-    texts = [title + s["text"] for title, s in zip(titles, sections, strict=True)]
-    vectors = embed(texts, tmp_path)
-    asked = embed([query["question"] for query in queries], tmp_path)
-    write_index(vectors.vectors, Index(), tmp_path / "index.faiss")
-    found = retrieve(
-        tmp_path / "index.faiss",
-        asked.vectors,
-        vectors.vectors,
-        chunks,
-        [query["id"] for query in queries],
-        index=Index(),
-        retrieval=Retrieval(depth=232),
-        label_method="document",
-        threads=1,
-    )
-
-    values = np.zeros((len(queries), 4))
-    for row, query in enumerate(queries):
-        ranking = found.rankings.filter(pl.col("query_id") == query["id"])["item_id"].to_list()
-        assert sorted(ranking) == sorted(documents)
-        relevant = set(query["correct_chunks"])
-        ranks = [rank for rank, item in enumerate(ranking, start=1) if item in relevant]
-        if ranks:
-            n_in_five = sum(rank <= 5 for rank in ranks)
-            values[row] = ranks[0] == 1, ranks[0] <= 5, n_in_five / len(relevant), 1 / ranks[0]
-    np.testing.assert_allclose(values.mean(axis=0), expected, atol=0.015)
-    assert vectors.figures["n_truncated"] == 100
-    assert found.short_queries == []
