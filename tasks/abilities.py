@@ -1,8 +1,9 @@
 """What an endpoint's model understands, found out once and recorded.
 
-Structured output by JSON schema where it works, else JSON mode, else plain text with a tolerant
-reader; temperature, seed and the name of the token limit as the model takes them. None of this is
-in a call's key: the messages ask for the same JSON in every mode.
+Structured output by JSON schema with bounded lists where it works, else without the bounds, else
+JSON mode, else plain text with a tolerant reader; temperature, seed and the name of the token
+limit as the model takes them. A call's key does not hold how it was asked: the messages ask for
+the same JSON in every mode.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ from typing import Any, Literal
 from schemas.endpoints import OPENAI_URL, Endpoint
 from tasks.calls import Call
 
-Mode = Literal["schema", "json", "text"]
-_MODES: tuple[Mode, ...] = ("schema", "json", "text")
+Mode = Literal["bounded", "schema", "json", "text"]
+_MODES: tuple[Mode, ...] = ("bounded", "schema", "json", "text")
+_BOUNDS = ("minItems", "maxItems", "maxLength")
+"""What holds a small model back from repeating itself for ever; not every server knows them."""
 _WITHOUT_TEMPERATURE = re.compile(r"(^|/)(o\d|gpt-5)", re.IGNORECASE)
 _ABOUT_MODE = re.compile(
-    r"response_?format|json_?schema|json_?object|structured|grammar", re.IGNORECASE
+    r"response_?format|json_?schema|json_?object|structured|grammar|m(in|ax)(Items|Length)",
+    re.IGNORECASE,
 )
 
 
@@ -27,7 +31,7 @@ _ABOUT_MODE = re.compile(
 class Abilities:
     """How a model has to be asked."""
 
-    mode: Mode = "schema"
+    mode: Mode = "bounded"
     takes_temperature: bool = True
     takes_seed: bool = True
     limit_name: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
@@ -94,9 +98,16 @@ def body_of(call: Call, endpoint: Endpoint, abilities: Abilities, room: int) -> 
         body["seed"] = endpoint.seed
     if endpoint.reasoning_effort is not None:
         body["reasoning_effort"] = endpoint.reasoning_effort
-    if call.schema is not None and abilities.mode == "schema":
-        schema = {"name": call.purpose, "strict": True, "schema": call.schema}
+    if call.schema is not None and abilities.mode in ("bounded", "schema"):
+        form = call.schema if abilities.mode == "bounded" else _without_bounds(call.schema)
+        schema = {"name": call.purpose, "strict": True, "schema": form}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
     elif call.schema is not None and abilities.mode == "json":
         body["response_format"] = {"type": "json_object"}
     return body
+
+
+def _without_bounds(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        return {k: _without_bounds(value) for k, value in schema.items() if k not in _BOUNDS}
+    return schema

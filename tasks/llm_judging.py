@@ -14,7 +14,7 @@ from schemas.experiment import digest_of
 from tasks.calls import Call, subject_of
 from tasks.completing import Completer
 from tasks.judging import Answer, Failure, Question
-from tasks.prompting import SCHEMAS, Prompts, number_lines
+from tasks.prompting import Prompts, number_lines, schema_of
 from tasks.replies import (
     InvalidReplyError,
     is_empty_list,
@@ -68,9 +68,8 @@ class LLMJudge:
         return self._completer.run(self._answer, pairs, purpose="answers")
 
     async def _find(self, text: str) -> list[str] | Failure:
-        call = self._call(
-            "key_phrases", [("text", text)], subject_of([text]), max_phrases=MOST_PHRASES
-        )
+        schema = schema_of("key_phrases", fewest=0, most=MOST_PHRASES)
+        call = self._call(schema, [("text", text)], subject_of([text]), max_phrases=MOST_PHRASES)
 
         def read(reply: str) -> list[str] | Failure:
             phrases = read_texts(reply, "key_phrases")[:MOST_PHRASES]
@@ -85,7 +84,8 @@ class LLMJudge:
 
         async def ask(indexes: list[int], *, is_first: bool) -> Entries | Failure:
             chosen = number_lines([phrases[index] for index in indexes])
-            call = self._call("questions", [("text", text), ("key_phrases", chosen)], subject)
+            schema = schema_of("questions", fewest=len(indexes), most=len(indexes))
+            call = self._call(schema, [("text", text), ("key_phrases", chosen)], subject)
 
             def read(reply: str) -> Entries | Failure:
                 entries = read_entries(reply, "questions", len(indexes))
@@ -116,7 +116,8 @@ class LLMJudge:
         async def ask(indexes: list[int], *, is_first: bool) -> Entries | Failure:
             chosen = number_lines([questions[index].text for index in indexes])
             data = [("summary", summary), ("questions", chosen)]
-            call = self._call("answers", data, subject, sample=self._sample)
+            schema = schema_of("answers", fewest=len(indexes), most=len(indexes))
+            call = self._call(schema, data, subject, sample=self._sample)
             return await self._completer.ask(
                 call,
                 lambda reply: _useful(
@@ -138,15 +139,16 @@ class LLMJudge:
 
     def _call(
         self,
-        purpose: str,
+        schema: dict[str, Any],
         data: Sequence[tuple[str, str]],
         subject: str,
         *,
         sample: str = "0",
         **values: int,
     ) -> Call:
+        (purpose,) = schema["properties"]
         messages = self._prompts.messages(purpose, data, **values)
-        return Call(purpose, messages, SCHEMAS[purpose], subject, sample)
+        return Call(purpose, messages, schema, subject, sample)
 
 
 def judge_version(endpoint: Endpoint, prompts: Prompts) -> str:

@@ -16,15 +16,23 @@ from tasks.completing import Completer
 from tasks.replies import InvalidReplyError, read_json
 from tasks.troubles import Trouble, completion_of, wait_before
 
-_ASKED = (("system", 'Reply with JSON only: {"ok": true}'), ("user", "Are you there?"))
+_ASKED = (("system", 'Reply with JSON only: {"ok": ["yes"]}'), ("user", "Are you there?"))
 _SCHEMA = {
     "type": "object",
-    "properties": {"ok": {"type": "boolean"}},
+    "properties": {
+        "ok": {
+            "type": "array",
+            "items": {"type": "string", "maxLength": 9},
+            "minItems": 1,
+            "maxItems": 1,
+        }
+    },
     "required": ["ok"],
     "additionalProperties": False,
 }
+"""Bounded like the schemas of real calls, so that a server that refuses bounds does so here."""
 MOST_STEPS = 12
-"""Sendings of one probe: there are seven things to adapt, and a few that pass by themselves."""
+"""Sendings of one probe: there are eight things to adapt, and a few that pass by themselves."""
 
 
 async def probe(completer: Completer, section: str) -> None:

@@ -85,17 +85,23 @@ def _object(**properties: Any) -> dict[str, Any]:
     }
 
 
-def _list(name: str, item: dict[str, Any]) -> dict[str, Any]:
-    return _object(**{name: {"type": "array", "items": item}})
-
-
-_TEXT, _NUMBER = {"type": "string"}, {"type": "integer"}
-SCHEMAS: dict[str, dict[str, Any]] = {
-    "key_phrases": _list("key_phrases", _TEXT),
-    "questions": _list("questions", _object(index=_NUMBER, question=_TEXT)),
-    "answers": _list(
-        "answers",
-        _object(index=_NUMBER, reason=_TEXT, answer={"type": "string", "enum": ["1", "0"]}),
+_TEXT: dict[str, Any] = {"type": "string", "maxLength": 200}
+_ITEMS: dict[str, dict[str, Any]] = {
+    "key_phrases": _TEXT,
+    "questions": _object(index={"type": "integer"}, question=_TEXT),
+    "answers": _object(
+        index={"type": "integer"}, reason=_TEXT, answer={"type": "string", "enum": ["1", "0"]}
     ),
 }
-"""The JSON that a reply must be, by purpose; a summary is plain text."""
+
+
+def schema_of(purpose: str, *, fewest: int, most: int) -> dict[str, Any]:
+    """The JSON that a reply must be: an object with one list; a summary is plain text.
+
+    Args:
+        purpose: key_phrases, questions or answers.
+        fewest: entries; where it is 0 nothing is said of it.
+        most: entries. Without an end a small model repeats itself until its room is used up.
+    """
+    listed = {"type": "array", "items": _ITEMS[purpose], "maxItems": most}
+    return _object(**{purpose: listed | ({"minItems": fewest} if fewest else {})})

@@ -23,10 +23,11 @@ def main() -> None:
 
     params = xllamacpp.CommonParams()
     params.model.path = str(find_model())
-    params.n_ctx = 8192
-    params.n_parallel = 2
-    params.cpuparams.n_threads = 2
-    params.cpuparams_batch.n_threads = 2
+    params.n_ctx = 2048
+    params.n_parallel = 1
+    # Two threads wait for each other at every layer: on busy cores one is several times as fast.
+    params.cpuparams.n_threads = 1
+    params.cpuparams_batch.n_threads = 1
     params.warmup = False
     server = xllamacpp.Server(params)
     print(f"{server.listening_address}/v1", flush=True)

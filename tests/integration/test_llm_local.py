@@ -40,7 +40,7 @@ def test_a_real_model_runs_the_three_steps_and_its_rows_are_stored(
 ) -> None:
     file = write_small_project(command.folder)
     texts = {
-        "q1": "Spring tides occur at new moon and full moon.",
+        "q1": "Small dogs pay 5 euros in Dover. Birds travel free.",
         "q2": "Large dogs pay 12 euros in Calais. Cats travel free.",
     }
     lines = [json.loads(line) for line in (command.folder / "benchmark.jsonl").open()][:2]
@@ -48,8 +48,8 @@ def test_a_real_model_runs_the_three_steps_and_its_rows_are_stored(
         line |= {"reference_contexts": [texts[line["query_id"]]], "response": "Dogs pay 12 euros."}
     (command.folder / "benchmark.jsonl").write_text("".join(json.dumps(o) + "\n" for o in lines))
     file.write_text(
-        file.read_text() + "\n[summary]\ndeadline = 500\n[summary.judge]\nmodel = 'smollm2'\n"
-        f"base_url = '{local_url}'\nmax_concurrency = 2\nmax_output_tokens = 160\ntimeout = 240\n"
+        file.read_text() + "\n[summary]\ndeadline = 300\n[summary.judge]\nmodel = 'smollm2'\n"
+        f"base_url = '{local_url}'\nmax_concurrency = 1\nmax_output_tokens = 200\ntimeout = 120\n"
     )
     with command.start("evaluate", str(file)) as process:
         _, errors = process.communicate(timeout=1700)
@@ -59,8 +59,11 @@ def test_a_real_model_runs_the_three_steps_and_its_rows_are_stored(
     assert {row["judge"] for row in rows} == {"smollm2"}
     assert all((row["status"] == "scored") == (row["summary_score"] is not None) for row in rows)
     assert all((row["status"] == "scored") == (row["message"] is None) for row in rows)
-    calls = command.sql("select purpose, status, prompt_tokens, n_tries from llm_calls")
-    # A model of this size may fail at any step; what it was asked and what came of it is stored.
-    assert {row["purpose"] for row in calls} >= {"key_phrases"}
+    calls = command.sql("select query_id, purpose, status, prompt_tokens from llm_calls")
     assert all(row["prompt_tokens"] > 0 for row in calls if row["status"] == "answered")
-    print(rows, calls)
+    answered: dict[str, set[str]] = {}
+    for row in calls:
+        if row["status"] == "answered":
+            answered.setdefault(row["query_id"], set()).add(row["purpose"])
+    # A model of this size may fail at one text; what it was asked and what came of it is stored.
+    assert {"key_phrases", "questions", "answers"} in answered.values(), calls

@@ -15,7 +15,7 @@ from tasks.abilities import Abilities, adapt, body_of, first_guess, read_abiliti
 from tasks.calls import Answered, Call, CallStore, Usage
 from tasks.llm_writing import fit_contexts
 from tasks.pricing import Ledger, cost_of, estimate_tokens, price_of
-from tasks.prompting import SCHEMAS, load_prompts, number_lines
+from tasks.prompting import load_prompts, number_lines, schema_of
 from tasks.replies import (
     InvalidReplyError,
     read_answer,
@@ -26,7 +26,8 @@ from tasks.replies import (
 from tasks.troubles import read_retry_after, trouble_of_status, wait_before
 
 ENDPOINT = Endpoint(model="m", base_url="http://localhost:1/v1")
-CALL = Call("answers", (("system", "s"), ("user", "u")), SCHEMAS["answers"], "0" * 64)
+ANSWERS = schema_of("answers", fewest=2, most=2)
+CALL = Call("answers", (("system", "s"), ("user", "u")), ANSWERS, "0" * 64)
 
 
 # money
@@ -231,6 +232,7 @@ def test_an_http_status_says_whether_waiting_helps(code: int, remedy: str, statu
 def test_a_complaint_is_adapted_to_once() -> None:
     abilities = Abilities()
     for complaint, name, value in (
+        ("'maxLength' is not permitted", "mode", "schema"),
         ("'response_format' of type 'json_schema' is not supported", "mode", "json"),
         ("json_object is not supported", "mode", "text"),
         ("temperature does not support 0", "takes_temperature", False),
@@ -243,6 +245,36 @@ def test_a_complaint_is_adapted_to_once() -> None:
         abilities = adapted
     for complaint in ("response_format", "temperature", "seed", "max_tokens", "anything else"):
         assert adapt(abilities, complaint) is None
+
+
+def test_lists_are_bounded_unless_the_server_refuses_bounds() -> None:
+    bounded, plain = (
+        body_of(CALL, ENDPOINT, Abilities(mode=mode), 9)["response_format"]["json_schema"]["schema"]
+        for mode in ("bounded", "schema")
+    )
+    listed = bounded["properties"]["answers"]
+    assert (listed["minItems"], listed["maxItems"]) == (2, 2)
+    assert listed["items"]["properties"]["reason"]["maxLength"] == 200
+    assert plain == {
+        "type": "object",
+        "properties": {
+            "answers": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "index": {"type": "integer"},
+                        "reason": {"type": "string"},
+                        "answer": {"type": "string", "enum": ["1", "0"]},
+                    },
+                    "required": ["index", "reason", "answer"],
+                    "additionalProperties": False,
+                },
+            }
+        },
+        "required": ["answers"],
+        "additionalProperties": False,
+    }
 
 
 def test_what_was_found_out_survives_its_record() -> None:
@@ -321,7 +353,7 @@ def test_the_key_is_over_all_that_decides_the_answer_and_nothing_else() -> None:
     other_calls = [
         Call("answers", (("system", "s"), ("user", "v")), CALL.schema, CALL.subject),
         Call("answers", (("user", "s"), ("user", "u")), CALL.schema, CALL.subject),
-        Call("answers", CALL.messages, SCHEMAS["questions"], CALL.subject),
+        Call("answers", CALL.messages, schema_of("questions", fewest=2, most=2), CALL.subject),
         Call("answers", CALL.messages, CALL.schema, CALL.subject, sample="1"),
         Call("answers", CALL.messages, CALL.schema, CALL.subject, sample="anchor/2026-11-29"),
     ]
