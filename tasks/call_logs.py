@@ -72,15 +72,28 @@ class CallLog:
             {"subject": list(queries), "found": list(queries.values())},
             schema={"subject": pl.String, "found": pl.String},
         )
+        # Only the subjects are joined: the other columns keep their memory.
         parts = [
-            rows.join(found, on="subject", how="left", maintain_order="left")
-            .with_columns(query_id=pl.col("found"))
-            .select(LLM_CALLS.names())
+            rows.with_columns(
+                query_id=rows.select("subject").join(
+                    found, on="subject", how="left", maintain_order="left"
+                )["found"]
+            )
             for rows in self._frames
         ]
         return pl.concat([LLM_CALLS.to_frame(), *parts])
 
     def _flush(self) -> None:
         if self._rows:
-            self._frames.append(pl.DataFrame(self._rows, schema=LLM_CALLS, orient="row"))
+            frame = pl.DataFrame(self._rows, schema=LLM_CALLS, orient="row")
+            self._frames.append(fold_constants(frame))
             self._rows = []
+
+
+def fold_constants(frame: pl.DataFrame) -> pl.DataFrame:
+    """The same frame; a text column that says one thing throughout is held once, not a row."""
+    return frame.with_columns(
+        pl.lit(column[0], dtype=pl.String).alias(column.name)
+        for column in frame.select(pl.col(pl.String)).iter_columns()
+        if column.len() > 0 and column.n_unique() == 1
+    )
