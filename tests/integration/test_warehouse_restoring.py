@@ -15,10 +15,12 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from flows.cli import command, run
+from flows.cli import command as rankhouse_command
+from flows.cli import run
 from schemas.errors import StorageError
 from schemas.home import Home
 from tests.data.sample_runs import sample_run
+from tests.data.small_project import Command, write_small_project
 from warehouse.connect import create_warehouse
 from warehouse.load import load_parts
 from warehouse.migrate import check_warehouse
@@ -48,7 +50,7 @@ def home(template: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hom
 @pytest.fixture
 def rankhouse(capsys: pytest.CaptureFixture[str]) -> Rankhouse:
     def call(*arguments: str) -> tuple[int, str, str]:
-        code = run(lambda: command.main(list(arguments), standalone_mode=False))
+        code = run(lambda: rankhouse_command.main(list(arguments), standalone_mode=False))
         return (code, *capsys.readouterr())
 
     return call
@@ -355,3 +357,13 @@ def test_a_tag_that_is_not_there_is_an_error_that_names_those_that_are(
         assert "known: release-4" in err
     assert rankhouse("runs", "untag", "latest", "release-4")[0] == 0
     assert rankhouse("runs", "untag", "latest", "release-4")[0] == 2
+
+
+def test_an_evaluation_says_that_its_copy_could_not_be_published(
+    command: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "a file").write_text("where a folder should be")
+    project = str(write_small_project(tmp_path / "project"))
+    result = command("evaluate", project, RANKHOUSE_PUBLISH_PARQUET=str(tmp_path / "a file"))
+    assert "problem: " in result.stderr
+    assert "File exists" in result.stderr
