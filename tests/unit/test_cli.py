@@ -43,8 +43,13 @@ def test_an_error_is_one_message_with_its_control_characters_visible(
 
 
 def test_a_full_disk_is_no_defect(capsys: pytest.CaptureFixture[str]) -> None:
+    told = "no space is left on the disk; make room, and try again\n"
     assert raising(OSError(28, "No space left on device", "x.csv")) == 1
-    assert capsys.readouterr().err == "error: x.csv: No space left on device\n"
+    assert capsys.readouterr().err == f"error: x.csv: {told}"
+    # as Polars says it, and DuckDB of a short write
+    for text in ("No space left on device (os error 28)", "Could not write all bytes to file"):
+        assert raising(RuntimeError(text)) == 1
+        assert capsys.readouterr().err == f"error: {told}"
 
 
 def test_ctrl_c_in_a_query_is_no_defect() -> None:
