@@ -54,13 +54,13 @@ def evaluate_and_print(
         check_benchmark,
         check_endpoints,
         check_storage,
-        refuse_future,
+        refuse_unlikely,
         survey_inputs,
     )
 
     # Refused here, before Prefect is imported or its server started.
     _log_to_stderr()
-    refuse_future(logical_date)
+    refuse_unlikely(logical_date)
     check_benchmark(survey_inputs(experiment, say=say), experiment)
     check_storage(experiment, home)
     check_endpoints(experiment, home)
