@@ -10,6 +10,7 @@ import polars as pl
 from schemas.endpoints import Endpoint, Price
 from schemas.frames import LLM_CALLS
 from tasks.calls import Answered, Call, Usage, to_json
+from tasks.folding import fold_constants
 from tasks.judging import Failure
 from tasks.pricing import cost_of, price_of
 
@@ -88,12 +89,3 @@ class CallLog:
             frame = pl.DataFrame(self._rows, schema=LLM_CALLS, orient="row")
             self._frames.append(fold_constants(frame))
             self._rows = []
-
-
-def fold_constants(frame: pl.DataFrame) -> pl.DataFrame:
-    """The same frame; a text column that says one thing throughout is held once, not a row."""
-    return frame.with_columns(
-        pl.lit(column[0], dtype=pl.String).alias(column.name)
-        for column in frame.select(pl.col(pl.String)).iter_columns()
-        if column.len() > 0 and column.n_unique() == 1
-    )

@@ -11,6 +11,7 @@ from schemas.endpoints import Endpoint
 from schemas.errors import StageError
 from schemas.experiment import Summary
 from schemas.frames import QUESTION_BANK
+from tasks.folding import fold_constants
 from tasks.gathering import join_contexts
 from tasks.judging import Answer, Failure, Judge, Question
 from tasks.lexical import LexicalJudge
@@ -120,7 +121,7 @@ def _bank_frame(
         questions=pl.struct("key_phrase", "question")
     )
     joined = heads.join(grouped, on="row", how="left", maintain_order="left")
-    return joined.select(QUESTION_BANK.names())
+    return fold_constants(joined.select(QUESTION_BANK.names()))
 
 
 BLANK_CONTEXTS = Failure("no_key_phrases", "the contexts are blank")

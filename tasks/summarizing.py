@@ -19,6 +19,7 @@ from schemas.frames import (
     SUMMARY_SCORES,
 )
 from schemas.measures import Measure
+from tasks.folding import fold_constants
 from tasks.gathering import join_contexts
 from tasks.judging import Answer, Failure, Judge, Question
 from tasks.questioning import (
@@ -113,7 +114,7 @@ def score_summaries(
     judge = judge or make_judge(config)
     bank = bank.rename({"status": "bank_status", "message": "bank_message"})
     parts = [
-        _score_cases(_join(part, contexts, bank).to_dicts(), config, judge)
+        _score_cases(_join(part, contexts, bank), config, judge)
         for part in responses.iter_slices(BATCH)
     ]
     return SummariesScored(
@@ -129,7 +130,8 @@ def _join(responses: pl.DataFrame, contexts: pl.DataFrame, bank: pl.DataFrame) -
     )
 
 
-def _score_cases(cases: list[dict[str, Any]], config: Summary, judge: Judge) -> SummariesScored:
+def _score_cases(joined: pl.DataFrame, config: Summary, judge: Judge) -> SummariesScored:
+    cases = joined.to_dicts()
     asked = [_questions_of(case, config) for case in cases]
     todo: list[tuple[str, list[Question]] | Failure] = [
         questions if isinstance(questions, Failure) else (case["response"], questions)
@@ -141,9 +143,13 @@ def _score_cases(cases: list[dict[str, Any]], config: Summary, judge: Judge) -> 
         scores.append(_score_row(case, answers, config, judge))
         if not isinstance(questions, Failure):
             rows.extend(_question_rows(case["query_id"], questions, answers))
+    # The long texts come from the frame that holds them already, so that they are held once.
+    given = joined.select("query_id", "response", "contexts_digest")
     return SummariesScored(
-        pl.DataFrame(scores, schema=SUMMARY_SCORES, orient="row"),
-        pl.DataFrame(rows, schema=SUMMARY_QUESTIONS, orient="row"),
+        fold_constants(
+            pl.DataFrame(scores, schema=SUMMARY_SCORES, orient="row").with_columns(given)
+        ),
+        fold_constants(pl.DataFrame(rows, schema=SUMMARY_QUESTIONS, orient="row")),
     )
 
 
@@ -183,12 +189,9 @@ def _score_row(
 ) -> dict[str, Any]:
     n_contexts = len(join_contexts(case["contexts"]))
     row = {
-        "query_id": case["query_id"],
-        "response": case["response"],
         "response_source": case["response_source"],
         "n_characters_response": None if case["response"] is None else len(case["response"]),
         "n_characters_contexts": n_contexts,
-        "contexts_digest": case["contexts_digest"],
         "generator": None if case["response_source"] == "benchmark" else case["response_source"],
         "judge": judge.name,
         "n_characters_cut": case["n_characters_cut"],
