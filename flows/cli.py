@@ -106,9 +106,19 @@ def _terminate(number: int, frame: object) -> None:
     raise Terminated
 
 
+_interruptions: list[int] = []  # Ctrl-C, each time it came
+
+
+def _interrupt(number: int, frame: object) -> None:
+    _interruptions.append(number)
+    raise KeyboardInterrupt
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and leave with its exit code (see the README)."""
     signal.signal(signal.SIGTERM, _terminate)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
     if sys.stdout is None or sys.stderr is None:  # closed by the caller
         sys.stdout = sys.stdout or open(os.devnull, "w")
         sys.stderr = sys.stderr or open(os.devnull, "w")
@@ -129,13 +139,18 @@ def run(call: Callable[[], Any]) -> int:
         return _explain("stopped", 130)
     except Terminated:
         return _explain("terminated", 143)
-    except RankhouseError as error:
-        return _explain(f"error: {error}", error.exit_code)
-    except OSError as error:
-        return _explain_os_error(error)
     except Exception as error:
-        return _explain_defect(error)
+        # A library may make something else of an interruption, in the middle of an import say.
+        return _explain("stopped", 130) if _interruptions else _explain_error(error)
     return result if isinstance(result, int) else 0
+
+
+def _explain_error(error: Exception) -> int:
+    if isinstance(error, RankhouseError):
+        return _explain(f"error: {error}", error.exit_code)
+    if isinstance(error, OSError):
+        return _explain_os_error(error)
+    return _explain_defect(error)
 
 
 def _explain(message: str, exit_code: int) -> int:
