@@ -58,6 +58,12 @@ def rankhouse(capsys: pytest.CaptureFixture[str]) -> Rankhouse:
     return call
 
 
+DUCKDB_2 = pytest.mark.skipif(
+    duckdb.__version__.startswith("1."),
+    reason="DuckDB 1 says of a PIVOT without IN only that it is several statements: refused there",
+)
+
+
 @pytest.mark.parametrize(
     "statement",
     [
@@ -71,9 +77,18 @@ def rankhouse(capsys: pytest.CaptureFixture[str]) -> Rankhouse:
         "explain select 1",
         "-- newest first\nfrom runs",
         "--newest first, a=b\nfrom runs",
-        "pivot run_metrics on measure using avg(mean) group by run_id",
-        "/* a */ with x as (from run_metrics) pivot x on measure using avg(mean) group by run_id",
-        "from (pivot run_metrics on measure using avg(mean) group by run_id)",
+        pytest.param(
+            "pivot run_metrics on measure using avg(mean) group by run_id",
+            marks=DUCKDB_2,
+        ),
+        pytest.param(
+            "/* a */ with x as (from run_metrics) pivot x on measure using avg(mean) group by run_id",
+            marks=DUCKDB_2,
+        ),
+        pytest.param(
+            "from (pivot run_metrics on measure using avg(mean) group by run_id)",
+            marks=DUCKDB_2,
+        ),
     ],
 )
 def test_statements_that_read_are_answered(
