@@ -122,7 +122,11 @@ def main(arguments: list[str] | None = None) -> None:
     if sys.stdout is None or sys.stderr is None:  # closed by the caller
         sys.stdout = sys.stdout or open(os.devnull, "w")
         sys.stderr = sys.stderr or open(os.devnull, "w")
-    sys.exit(run(lambda: command.main(arguments, prog_name="rankhouse", standalone_mode=False)))
+    try:
+        code = run(lambda: command.main(arguments, prog_name="rankhouse", standalone_mode=False))
+    except KeyboardInterrupt:  # it came while another error was being explained
+        code = 130
+    sys.exit(code)
 
 
 def run(call: Callable[[], Any]) -> int:
