@@ -144,7 +144,7 @@ def run(call: Callable[[], Any]) -> int:
     except Terminated:
         return _explain("terminated", 143)
     except Exception as error:
-        # A library may make something else of an interruption, in the middle of an import say.
+        # A library may make something else of an interruption: DuckDB a RuntimeError, say.
         return _explain("stopped", 130) if _interruptions else _explain_error(error)
     return result if isinstance(result, int) else 0
 
@@ -183,8 +183,6 @@ def _explain_full(error: Exception) -> int:
 
 
 def _explain_defect(error: Exception) -> int:
-    if str(error) == "Query interrupted":  # DuckDB's way of saying KeyboardInterrupt
-        return _explain("stopped", 130)
     if is_full(error):
         return _explain_full(error)
     return _explain(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import socket
@@ -27,6 +28,7 @@ DECIDING_LIBRARIES = (
 )
 
 
+@functools.cache
 def git_state(folder: Path | None = None) -> tuple[str | None, bool | None]:
     """The commit that the code stands at and whether it differs; (None, None) outside of git."""
     where = folder or Path(__file__).resolve().parent

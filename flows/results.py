@@ -39,9 +39,6 @@ OUTPUT_OF = {
 }
 """The artifact that a stage's row in ``stages`` names as its output."""
 
-LIST_LIMIT = 10_000
-"""Most events about ground truth that one run writes."""
-
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
@@ -237,7 +234,7 @@ def event_rows(pipeline: Pipeline, run_id: str) -> list[rows.EventRow]:
             message=f"{note['note']}: {note['reason']}",
             details={name: note[name] for name in ("doc_id", "start", "end", "quote")},
         )
-        for note in notes.head(LIST_LIMIT).iter_rows(named=True)
+        for note in notes.iter_rows(named=True)
     ]
     repaired = [
         rows.EventRow(run_id=run_id, kind="damaged", message=message) for message in pipeline.damage

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -52,7 +53,8 @@ def test_a_full_disk_is_no_defect(capsys: pytest.CaptureFixture[str]) -> None:
         assert capsys.readouterr().err == f"error: {told}"
 
 
-def test_ctrl_c_in_a_query_is_no_defect() -> None:
+def test_ctrl_c_in_a_query_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flows.cli._interruptions", [signal.SIGINT])
     assert raising(RuntimeError("Query interrupted")) == 130
 
 
