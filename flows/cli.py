@@ -102,15 +102,17 @@ class Terminated(BaseException):
     """SIGTERM came: leave as Ctrl-C does, so that what was started is stopped."""
 
 
+STOPPED = {signal.SIGINT: ("stopped", 130), signal.SIGTERM: ("terminated", 143)}
+_signals: list[int] = []  # SIGINT and SIGTERM, in the order in which they came
+
+
 def _terminate(number: int, frame: object) -> None:
+    _signals.append(number)
     raise Terminated
 
 
-_interruptions: list[int] = []  # Ctrl-C, each time it came
-
-
 def _interrupt(number: int, frame: object) -> None:
-    _interruptions.append(number)
+    _signals.append(number)
     raise KeyboardInterrupt
 
 
@@ -124,8 +126,8 @@ def main(arguments: list[str] | None = None) -> None:
         sys.stderr = sys.stderr or open(os.devnull, "w")
     try:
         code = run(lambda: command.main(arguments, prog_name="rankhouse", standalone_mode=False))
-    except KeyboardInterrupt:  # it came while another error was being explained
-        code = 130
+    except (KeyboardInterrupt, Terminated):  # it came while another error was being explained
+        code = STOPPED[signal.Signals(_signals[0]) if _signals else signal.SIGINT][1]
     sys.exit(code)
 
 
@@ -139,14 +141,17 @@ def run(call: Callable[[], Any]) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        return _explain("stopped", 130)
-    except Terminated:
-        return _explain("terminated", 143)
+    except (KeyboardInterrupt, Terminated, click.Abort):
+        return _explain_signal()
     except Exception as error:
-        # A library may make something else of an interruption: DuckDB a RuntimeError, say.
-        return _explain("stopped", 130) if _interruptions else _explain_error(error)
+        # A library may make something else of a signal: DuckDB a RuntimeError, say.
+        return _explain_signal() if _signals else _explain_error(error)
     return result if isinstance(result, int) else 0
+
+
+def _explain_signal() -> int:
+    """Say what stopped the command; Ctrl-C where no handler of ours saw a signal."""
+    return _explain(*STOPPED[signal.Signals(_signals[0]) if _signals else signal.SIGINT])
 
 
 def _explain_error(error: Exception) -> int:

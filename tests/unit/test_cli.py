@@ -53,9 +53,12 @@ def test_a_full_disk_is_no_defect(capsys: pytest.CaptureFixture[str]) -> None:
         assert capsys.readouterr().err == f"error: {told}"
 
 
-def test_ctrl_c_in_a_query_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flows.cli._interruptions", [signal.SIGINT])
-    assert raising(RuntimeError("Query interrupted")) == 130
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_that_a_library_made_an_error_of_is_no_defect(
+    monkeypatch: pytest.MonkeyPatch, number: int, code: int
+) -> None:
+    monkeypatch.setattr("flows.cli._signals", [number])
+    assert raising(RuntimeError("Query interrupted")) == code
 
 
 def test_a_defect_leaves_its_trace_in_a_file(
