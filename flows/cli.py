@@ -106,21 +106,16 @@ STOPPED = {signal.SIGINT: ("stopped", 130), signal.SIGTERM: ("terminated", 143)}
 _signals: list[int] = []  # SIGINT and SIGTERM, in the order in which they came
 
 
-def _terminate(number: int, frame: object) -> None:
+def _stop(number: int, frame: object) -> None:
     _signals.append(number)
-    raise Terminated
-
-
-def _interrupt(number: int, frame: object) -> None:
-    _signals.append(number)
-    raise KeyboardInterrupt
+    raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and leave with its exit code (see the README)."""
-    signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGTERM, _stop)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _interrupt)
+        signal.signal(signal.SIGINT, _stop)
     if sys.stdout is None or sys.stderr is None:  # closed by the caller
         sys.stdout = sys.stdout or open(os.devnull, "w")
         sys.stderr = sys.stderr or open(os.devnull, "w")

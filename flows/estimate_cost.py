@@ -41,7 +41,7 @@ def estimate_cost(experiment: Experiment, home: str) -> dict[str, Any]:
         read = pipeline.store.frame
         rows = estimate_calls(
             read(pipeline.artifact("load_benchmark", "queries")),
-            read(pipeline.artifact("retrieve", "rankings")),
+            read(pipeline.retrieved),
             read(pipeline.artifact("chunk_corpus", "chunks")),
             experiment.summary,
             Path(workspace.items),

@@ -38,6 +38,7 @@ class Pipeline:
     stage: str = "start"
     damage: list[str] = field(default_factory=list)
     n_tasks: int = 0
+    rankings: Artifact | None = None  # of the last stage that retrieves
 
     def run(self) -> None:
         """Run every stage; a damaged artifact is forgotten and what made it runs again.
@@ -59,6 +60,13 @@ class Pipeline:
         """What a stage of this run made."""
         return self.runs[stage].output.artifacts[name]
 
+    @property
+    def retrieved(self) -> Artifact:
+        """The rankings that are scored: those of the last stage that retrieves."""
+        if self.rankings is None:
+            raise LookupError("no stage of this run has retrieved yet")
+        return self.rankings
+
     def _run_once(self) -> None:
         experiment, inputs = self.experiment, self.inputs
         documents, queries = self._load()
@@ -79,7 +87,7 @@ class Pipeline:
         )
         if experiment.benchmark.strict:
             self._refuse_lost_truth()
-        rankings = self._retrieve(chunks, queries)
+        rankings = self.rankings = self._retrieve(chunks, queries)
         self._run(
             stages.rank,
             rankings=rankings,

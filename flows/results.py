@@ -67,10 +67,7 @@ def frames_of(pipeline: Pipeline, context: RunContext) -> dict[str, pl.DataFrame
         )
         for name in run_metrics["measure"]
     }
-    rankings, labels = (
-        pipeline.artifact("retrieve", "rankings"),
-        pipeline.artifact("label", "labels"),
-    )
+    rankings, labels = pipeline.retrieved, pipeline.artifact("label", "labels")
     frames = {
         "runs": rows.runs_frame(run_row(pipeline, context)),
         "stages": rows.stages_frame(stage_rows(pipeline, run_id)),
@@ -178,7 +175,7 @@ def run_row(
         n_chunks=_n_items(pipeline, "chunk_corpus", "chunks"),
         vectors_digest=_digest(pipeline, "embed_chunks", "vectors"),
         index_digest=_digest(pipeline, "build_index", "index"),
-        rankings_digest=_digest(pipeline, "retrieve", "rankings"),
+        rankings_digest=None if pipeline.rankings is None else pipeline.rankings.digest,
         labels_digest=_digest(pipeline, "label", "labels"),
         label_method=experiment.labelling.method,
         depth=experiment.retrieval.depth,

@@ -117,7 +117,7 @@ def _compare(runs: list[ScoredRun]) -> list[Floats | None]:
     paired = [run for run in runs[1:] if run.n_pairs]
     if not paired:
         return [None for _ in runs[1:]]
-    from tasks.randomisation import holm, randomisation_p
+    from warehouse.randomisation import holm, randomisation_p
 
     first = runs[0]
     p = [

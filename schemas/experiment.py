@@ -25,13 +25,14 @@ from pydantic import (
     model_validator,
 )
 
+from schemas.encoders import Embedding
 from schemas.endpoints import Budget, Endpoint, Price
 from schemas.errors import ConfigurationError
 from schemas.measures import Measure
-from schemas.sections import Section
+from schemas.retrievers import Index, Retrieval
+from schemas.sections import PLUGIN_PATTERN, Section
 
 NAME_PATTERN = r"^[^\s/\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]{0,99}$"
-PLUGIN_PATTERN = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
 
 LabelMethod = Literal["answer_text", "span", "document"]
 PLAINER = {
@@ -77,38 +78,6 @@ class Chunking(Section):
                 "the overlap must be smaller than the size"
             )
         return self
-
-
-class Embedding(Section):
-    """Which model turns texts into vectors, and how."""
-
-    model: Annotated[str, Field(min_length=1)] = "all-MiniLM-L6-v2"
-    revision: str | None = None
-    query_prompt: str = ""
-    document_prompt: str = ""
-    normalize: bool = True
-    batch_size: Annotated[int, Field(ge=1)] = 32
-    deterministic: bool = False
-
-
-class Index(Section):
-    """How vectors are searched."""
-
-    kind: Literal["flat"] = "flat"
-    metric: Literal["inner_product", "cosine", "l2"] = "cosine"
-
-
-class Retrieval(Section):
-    """What is retrieved for each query."""
-
-    method: Literal["dense"] = "dense"
-    depth: Annotated[int, Field(ge=1, le=1_000_000)] = 100
-    max_chunks: Annotated[int | None, Field(ge=1)] = None  # document labels; None: 20 x depth
-
-    @property
-    def chunk_limit(self) -> int:
-        """The most chunks that are looked at for one query's document ranking."""
-        return self.max_chunks if self.max_chunks is not None else 20 * self.depth
 
 
 class Labelling(Section):

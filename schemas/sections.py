@@ -8,6 +8,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationInfo, field_validator
 
+PLUGIN_PATTERN = r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
+"""``package.module:function``."""
+
 LARGEST_NUMBER = 2**53
 """Larger counts are slips of the keyboard, and no float holds them exactly."""
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.encoders import Embedding
 from schemas.errors import ConfigurationError, StageError
-from schemas.experiment import Embedding
 from tasks.encoding import Encoder, Missing, Say, embedding_space, encode_missing
 from tasks.models import ResolvedModel
 from tasks.quieting import quiet_libraries

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from schemas.encoders import Embedding
 from schemas.errors import StageError
-from schemas.experiment import Embedding
 from tasks.models import ResolvedModel
 from tasks.shards import Flags, Keys, Vectors
 from tasks.vectors import VectorStore

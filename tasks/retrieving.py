@@ -11,8 +11,9 @@ import numpy as np
 import polars as pl
 
 from schemas.errors import IndexMismatchError, StageError
-from schemas.experiment import Index, LabelMethod, Retrieval
+from schemas.experiment import LabelMethod
 from schemas.frames import RANKINGS
+from schemas.retrievers import Index, Retrieval
 from tasks.indexing import FlatIndex, Singles, open_index
 from tasks.ordering import Items
 from tasks.rescoring import Rescorer

@@ -14,7 +14,9 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from schemas.artifacts import Artifact
-from schemas.experiment import Chunking, Embedding, Index, Labelling, Retrieval, Summary
+from schemas.encoders import Embedding
+from schemas.experiment import Chunking, Labelling, Summary
+from schemas.retrievers import Index, Retrieval
 from tasks.artifacts import ArtifactStore
 from tasks.caching import Workspace, stage_policy
 from tasks.measuring import Measurement

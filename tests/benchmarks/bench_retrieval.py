@@ -18,8 +18,8 @@ from time import perf_counter, process_time
 import numpy as np
 import polars as pl
 
-from schemas.experiment import Index, Retrieval
 from schemas.frames import CHUNKS
+from schemas.retrievers import Index, Retrieval
 from tasks.indexing import open_index, write_index
 from tasks.retrieving import Retrieved, retrieve
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from schemas.encoders import Embedding
 from schemas.errors import ConfigurationError, StageError
-from schemas.experiment import Embedding
 from tasks.embedding import EmbeddedTexts, embed_texts
 from tasks.models import resolve_model
 
@@ -130,7 +130,7 @@ def refuse(*arguments, **_):
 socket.socket.connect = refuse
 socket.getaddrinfo = refuse
 
-from schemas.experiment import Embedding
+from schemas.encoders import Embedding
 from tasks.embedding import embed_texts
 from tasks.models import resolve_model
 

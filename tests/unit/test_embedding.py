@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from schemas.encoders import Embedding
 from schemas.errors import StageError
-from schemas.experiment import Embedding
 from tasks import encoding
 from tasks.embedding import EmbeddedTexts, embed_texts
 from tasks.encoding import embedding_space

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from schemas.errors import IndexMismatchError, StageError
-from schemas.experiment import Index
+from schemas.retrievers import Index
 from tasks.indexing import open_index, write_index
 
 VECTORS = np.array([[1, 0], [0, 2], [3, 4], [-1, 0]], dtype=np.float32)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from schemas.encoders import Embedding
 from schemas.errors import ConfigurationError
-from schemas.experiment import Embedding
 from tasks import hub, models
 from tasks.models import decisive_files, resolve_model
 

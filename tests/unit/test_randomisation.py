@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import permutation_test
 
-from tasks.randomisation import Tail, holm, randomisation_p
+from warehouse.randomisation import Tail, holm, randomisation_p
 
 GENERATOR = np.random.default_rng(5)
 
@@ -73,7 +73,7 @@ def test_a_p_value_is_never_zero() -> None:
 def test_blocks_do_not_change_p_values(monkeypatch: pytest.MonkeyPatch) -> None:
     differences = GENERATOR.normal(0.05, 1, (2, 64))  # whole bytes a row: blocks draw alike
     whole = randomisation_p(differences)
-    monkeypatch.setattr("tasks.randomisation._BLOCK_FLIPS", 64 * 100)
+    monkeypatch.setattr("warehouse.randomisation._BLOCK_FLIPS", 64 * 100)
     assert (randomisation_p(differences) == whole).all()
 
 

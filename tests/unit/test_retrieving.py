@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.errors import IndexMismatchError, StageError
-from schemas.experiment import Index, Retrieval
 from schemas.frames import CHUNKS, RANKINGS
+from schemas.retrievers import Index, Retrieval
 from tasks import searching
 from tasks.indexing import open_index, write_index
 from tasks.rescoring import Rescorer

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tasks.graded import Floats
-
+Floats = NDArray[np.float64]
 Tail = Literal["two-sided", "less", "greater"]
 
 N_RESAMPLES = 10_000

@@ -1,0 +1,29 @@
+"""The sections ``[index]`` and ``[retrieval]``: what is searched, and how."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from schemas.sections import Section
+
+
+class Index(Section):
+    """How vectors are searched."""
+
+    kind: Literal["flat"] = "flat"
+    metric: Literal["inner_product", "cosine", "l2"] = "cosine"
+
+
+class Retrieval(Section):
+    """What is retrieved for each query."""
+
+    method: Literal["dense"] = "dense"
+    depth: Annotated[int, Field(ge=1, le=1_000_000)] = 100
+    max_chunks: Annotated[int | None, Field(ge=1)] = None  # document labels; None: 20 x depth
+
+    @property
+    def chunk_limit(self) -> int:
+        """The most chunks that are looked at for one query's document ranking."""
+        return self.max_chunks if self.max_chunks is not None else 20 * self.depth
