@@ -95,7 +95,7 @@ def _evaluate(experiment: Experiment, home: Home, logical_date: date | None) -> 
         from flows.reporting import Report
 
         server.wait_until_ready()
-        with prefect.tags(experiment.name, experiment.embedding.model):
+        with prefect.tags(*_tags(experiment)):
             state = evaluate_retrieval(
                 experiment,
                 home=str(home.path),
@@ -113,6 +113,13 @@ def _evaluate(experiment: Experiment, home: Home, logical_date: date | None) -> 
     if isinstance(result, BaseException):
         raise result
     return Report.model_validate(result)
+
+
+def _tags(experiment: Experiment) -> list[str]:
+    """How a run is found in Prefect: experiment, retrieval method and, if any, model."""
+    retrieval = experiment.retrieval
+    models = [experiment.embedding.model] if retrieval.needs_vectors else []
+    return [experiment.name, retrieval.method, *models]
 
 
 ESTIMATE_COLUMNS = (

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flows.retrieval_stages import Searched, retrieve
 from schemas.artifacts import Artifact, StageOutput
 from schemas.errors import ArtifactDamagedError
 from schemas.experiment import Experiment, Summary
@@ -70,7 +71,7 @@ class Pipeline:
     def _run_once(self) -> None:
         experiment, inputs = self.experiment, self.inputs
         documents, queries = self._load()
-        chunks = self._run(
+        chunks = self.run_stage(
             stages.chunk_corpus,
             documents=documents,
             chunking=experiment.chunking,
@@ -78,7 +79,7 @@ class Pipeline:
             tokenizer_file=inputs.tokenizer_file,
             plugin_digest=inputs.plugin_digest,
         )["chunks"]
-        self._run(
+        self.run_stage(
             stages.label,
             documents=documents,
             chunks=chunks,
@@ -87,8 +88,8 @@ class Pipeline:
         )
         if experiment.benchmark.strict:
             self._refuse_lost_truth()
-        rankings = self.rankings = self._retrieve(chunks, queries)
-        self._run(
+        rankings = self.rankings = retrieve(self, Searched(documents, chunks, queries))
+        self.run_stage(
             stages.rank,
             rankings=rankings,
             labels=self.artifact("label", "labels"),
@@ -106,21 +107,21 @@ class Pipeline:
         from tasks import engaging
 
         self._warn_of_unknown_prices(summary)
-        written = self._run(
+        written = self.run_stage(
             stages.write_responses,
             summary=summary,
             settings=engaging.settings_of_generator(summary),
             spent=self._spent(),
             **inputs,
         )
-        bank = self._run(
+        bank = self.run_stage(
             stages.build_question_bank,
             contexts=written["contexts"],
             summary=summary,
             settings=engaging.settings_of_judge(summary),
             spent=self._spent(),
         )["bank"]
-        self._run(
+        self.run_stage(
             stages.score_summaries,
             queries=inputs["queries"],
             contexts=written["contexts"],
@@ -146,10 +147,10 @@ class Pipeline:
 
     def _load(self) -> tuple[Artifact, Artifact]:
         inputs = self.inputs
-        documents = self._run(
+        documents = self.run_stage(
             stages.load_corpus, source=inputs.corpus, source_digest=inputs.corpus.digest
         )["documents"]
-        queries = self._run(
+        queries = self.run_stage(
             stages.load_benchmark,
             source=inputs.benchmark,
             source_digest=inputs.benchmark.digest,
@@ -164,53 +165,13 @@ class Pipeline:
             ).artifacts["queries"]
         return documents, queries
 
-    def _retrieve(self, chunks: Artifact, queries: Artifact) -> Artifact:
-        experiment, model = self.experiment, self.inputs.model
-        common = {"embedding": experiment.embedding, "model": model}
-        vectors = self._run(
-            stages.embed_chunks,
-            chunks=chunks,
-            settings=self._encoder_settings(experiment.embedding.document_prompt),
-            **common,
-        )["vectors"]
-        query_vectors = self._run(
-            stages.embed_queries,
-            queries=queries,
-            settings=self._encoder_settings(experiment.embedding.query_prompt),
-            **common,
-        )["vectors"]
-        index = self._run(stages.build_index, vectors=vectors, index=experiment.index)["index"]
-        return self._run(
-            stages.retrieve,
-            index_file=index,
-            vectors=vectors,
-            query_vectors=query_vectors,
-            chunks=chunks,
-            queries=queries,
-            index=experiment.index,
-            retrieval=experiment.retrieval,
-            ranks_documents=experiment.labelling.method == "document",
-        )["rankings"]
-
-    def _encoder_settings(self, prompt: str) -> dict[str, Any]:
-        """What of the embedding section decides bits, with the weights in place of their path."""
-        embedding = self.experiment.embedding
-        return {
-            "weights": self.inputs.model.digest,
-            "prompt": prompt,
-            "normalize": embedding.normalize,
-            "batch_size": embedding.batch_size,
-            "deterministic": embedding.deterministic,
-            "threads": self.workspace.threads,
-            "device": self.workspace.device.partition(":")[0],
-        }
-
     def _refuse_lost_truth(self) -> None:
         from tasks.labelling import check_strict
 
         check_strict(self.store.frame(self.artifact("label", "notes")))
 
-    def _run(self, task: Any, **inputs: Any) -> dict[str, Artifact]:
+    def run_stage(self, task: Any, **inputs: Any) -> dict[str, Artifact]:
+        """Run one stage, or reuse it; ``inputs`` are its task's parameters but the workspace."""
         name = task.cache_policy.stage
         self.stage = name
         self.on_stage(name)

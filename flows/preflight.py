@@ -28,7 +28,7 @@ class Inputs:
 
     corpus: Source
     benchmark: Source
-    model: ResolvedModel
+    model: ResolvedModel | None  # None: nothing is embedded
     tokenizer_file: str | None  # None: sizes are in characters
     tokenizer_digest: str | None
     plugin_digest: str | None
@@ -51,9 +51,12 @@ def survey_inputs(experiment: Experiment, say: Callable[[str], None] | None = No
     corpus = survey_corpus(experiment.corpus)
     benchmark = survey_benchmark(experiment.benchmark)
     plugin_digest = _plugin_digest(experiment.chunking.plugin)
-    model = resolve_model(experiment.embedding, say=say)
-    tokenizer = model.tokenizer_file if experiment.chunking.unit == "tokens" else None
-    if experiment.chunking.unit == "tokens" and tokenizer is None:
+    counts_tokens = experiment.chunking.unit == "tokens"
+    model = None
+    if experiment.retrieval.needs_vectors or counts_tokens:
+        model = resolve_model(experiment.embedding, say=say)
+    tokenizer = model.tokenizer_file if model is not None and counts_tokens else None
+    if counts_tokens and tokenizer is None:
         raise ConfigurationError(
             f"chunking.unit = 'tokens': the model {experiment.embedding.model} has no "
             "tokenizer.json to count tokens with; use unit = 'characters'"
@@ -61,7 +64,7 @@ def survey_inputs(experiment: Experiment, say: Callable[[str], None] | None = No
     return Inputs(
         corpus=corpus,
         benchmark=benchmark,
-        model=model,
+        model=model if experiment.retrieval.needs_vectors else None,
         tokenizer_file=None if tokenizer is None else str(tokenizer),
         tokenizer_digest=None if tokenizer is None else _sha256(tokenizer),
         plugin_digest=plugin_digest,

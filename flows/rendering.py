@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 from flows.printing import clean, render_table
 from flows.remarks import home_of, lowest_queries, remarks
@@ -30,7 +31,7 @@ def render(report: Report, *, prefix: str = "") -> str:
 def _heading(report: Report) -> Iterator[str]:
     settings, sizes = report.settings, report.sizes
     chunking, embedding = settings["chunking"], settings["embedding"]
-    labelling, retrieval, index = settings["labelling"], settings["retrieval"], settings["index"]
+    labelling = settings["labelling"]
     yield clean(f"{report.experiment} · {report.logical_date} · run {report.run_id}")
     corpus = _shortest(settings["corpus"]["path"])
     yield clean(f"  corpus     {corpus}: {sizes['n_documents']} documents")
@@ -38,9 +39,10 @@ def _heading(report: Report) -> Iterator[str]:
     of_split = "" if split is None else f" of split {split}"
     yield clean(f"  benchmark  {benchmark}: {sizes['n_queries']} queries{of_split}")
     yield f"  chunks     {sizes['n_chunks']}: {_chunking(chunking)}"
-    yield clean(f"  model      {_shortest(embedding['model'])}, {sizes['dim']} dimensions")
+    if sizes["dim"] is not None:
+        yield clean(f"  model      {_shortest(embedding['model'])}, {sizes['dim']} dimensions")
     yield (
-        f"  retrieval  {index['kind']} index, {index['metric']}, depth {retrieval['depth']}; "
+        f"  retrieval  {_retrieval(settings)}; "
         f"{sizes['latency_p50_ms']:.1f} ms a query (p95 {sizes['latency_p95_ms']:.1f} ms)"
     )
     coverage = (
@@ -67,6 +69,11 @@ def _chunking(chunking: dict[str, object]) -> str:
         f"{chunking['method']}, {chunking['size']} {chunking['unit']}, "
         f"overlap {chunking['overlap']}"
     )
+
+
+def _retrieval(settings: dict[str, Any]) -> str:
+    retrieval, index = settings["retrieval"], settings["index"]
+    return f"{index['kind']} index, {index['metric']}, depth {retrieval['depth']}"
 
 
 def _summary(summary: dict[str, object]) -> str:

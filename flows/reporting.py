@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from flows.results import RunContext, metrics_of, run_row
+from flows.retrieval_stages import last_retrieving
 
 if TYPE_CHECKING:
     from flows.pipeline import Pipeline
@@ -83,7 +84,10 @@ def report_of(
     row = run_row(pipeline, context)
     figures = {name: run.output.figures for name, run in pipeline.runs.items()}
     notes = pipeline.store.frame(pipeline.artifact("label", "notes"))
-    short = figures["retrieve"]["short_queries"]
+    retrieved = last_retrieving(pipeline.runs).output.figures
+    embedded = figures.get("embed_chunks", {})
+    model = pipeline.inputs.model
+    short = retrieved.get("short_queries")
     return Report(
         run_id=context.run_id,
         experiment=row.experiment,
@@ -100,12 +104,12 @@ def report_of(
             "n_queries": row.n_queries,
             "n_chunks": row.n_chunks,
             "median_characters": figures["chunk_corpus"]["median_characters"],
-            "n_truncated": figures["embed_chunks"]["n_truncated"],
-            "n_encoded": figures["embed_chunks"]["n_encoded"],
-            "dim": figures["embed_chunks"]["dim"],
-            "latency_p50_ms": figures["retrieve"]["latency_p50_ms"],
-            "latency_p95_ms": figures["retrieve"]["latency_p95_ms"],
-            "max_tokens": pipeline.inputs.model.max_tokens,
+            "n_truncated": embedded.get("n_truncated"),
+            "n_encoded": embedded.get("n_encoded"),
+            "dim": embedded.get("dim"),
+            "latency_p50_ms": retrieved["latency_p50_ms"],
+            "latency_p95_ms": retrieved["latency_p95_ms"],
+            "max_tokens": None if model is None else model.max_tokens,
             "ties": figures["rank"]["ties"],
         },
         measures=[

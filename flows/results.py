@@ -22,6 +22,7 @@ from warehouse import rows
 
 if TYPE_CHECKING:
     from flows.pipeline import Pipeline
+    from flows.preflight import Inputs
 
 OUTPUT_OF = {
     "load_corpus": "documents",
@@ -147,6 +148,7 @@ def run_row(
 ) -> rows.RunRow:
     """The run with all that its numbers rest on."""
     experiment, inputs = pipeline.experiment, pipeline.inputs
+    model = inputs.model
     commit, is_dirty = git_state()
     ended = datetime.now(UTC)
     if status == "completed":
@@ -179,18 +181,10 @@ def run_row(
         labels_digest=_digest(pipeline, "label", "labels"),
         label_method=experiment.labelling.method,
         depth=experiment.retrieval.depth,
-        embedding_model=inputs.model.name,
-        embedding_revision=inputs.model.revision,
-        embedding_weights_digest=inputs.model.digest,
-        models=[
-            {
-                "role": "embedding",
-                "name": inputs.model.name,
-                "revision": inputs.model.revision,
-                "weights_digest": inputs.model.digest,
-            },
-            *_summary_models(experiment.summary),
-        ],
+        embedding_model=None if model is None else model.name,
+        embedding_revision=None if model is None else model.revision,
+        embedding_weights_digest=None if model is None else model.digest,
+        models=[*_models_of_files(inputs), *_summary_models(experiment.summary)],
         rankhouse_version=version("rankhouse"),
         git_commit=commit,
         git_dirty=is_dirty,
@@ -199,6 +193,21 @@ def run_row(
         machine=machine(),
         flow_run_id=context.flow_run_id,
     )
+
+
+def _models_of_files(inputs: Inputs) -> list[dict[str, Any]]:
+    """The models that are files, by what they do."""
+    used = {"embedding": inputs.model}
+    return [
+        {
+            "role": role,
+            "name": model.name,
+            "revision": model.revision,
+            "weights_digest": model.digest,
+        }
+        for role, model in used.items()
+        if model is not None
+    ]
 
 
 def _summary_models(summary: Summary | None) -> list[dict[str, Any]]:

@@ -24,6 +24,11 @@ class Retrieval(Section):
     max_chunks: Annotated[int | None, Field(ge=1)] = None  # document labels; None: 20 x depth
 
     @property
+    def needs_vectors(self) -> bool:
+        """Whether chunks and queries are embedded."""
+        return self.method == "dense"
+
+    @property
     def chunk_limit(self) -> int:
         """The most chunks that are looked at for one query's document ranking."""
         return self.max_chunks if self.max_chunks is not None else 20 * self.depth

@@ -1,0 +1,96 @@
+"""The stages between chunks and rankings, by ``retrieval.method``; each returns its rankings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from schemas.artifacts import Artifact
+from schemas.errors import StageError
+from tasks import stages
+from tasks.caching import StageRun
+
+if TYPE_CHECKING:
+    from flows.pipeline import Pipeline
+    from tasks.models import ResolvedModel
+
+RETRIEVING = ("retrieve", "retrieve_terms", "fuse", "rerank", "retrieve_elsewhere")
+"""The stages that make rankings; the last of a run that has any makes those that are scored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """What there is to retrieve from, and for."""
+
+    documents: Artifact
+    chunks: Artifact
+    queries: Artifact
+
+
+def retrieve(pipeline: Pipeline, searched: Searched) -> Artifact:
+    """Run the retrieving stages of the experiment's method.
+
+    Returns:
+        The rankings that are labelled and scored.
+    """
+    return METHODS[pipeline.experiment.retrieval.method](pipeline, searched)
+
+
+def last_retrieving(runs: Mapping[str, StageRun]) -> StageRun:
+    """The stage of a run that made its rankings."""
+    return [run for run in runs.values() if run.stage in RETRIEVING][-1]
+
+
+def _dense(pipeline: Pipeline, searched: Searched) -> Artifact:
+    """Embed chunks and queries, index the chunks' vectors and search them."""
+    experiment, model = pipeline.experiment, _model(pipeline)
+    common = {"embedding": experiment.embedding, "model": model}
+    vectors = pipeline.run_stage(
+        stages.embed_chunks,
+        chunks=searched.chunks,
+        settings=_encoder_settings(pipeline, experiment.embedding.document_prompt),
+        **common,
+    )["vectors"]
+    query_vectors = pipeline.run_stage(
+        stages.embed_queries,
+        queries=searched.queries,
+        settings=_encoder_settings(pipeline, experiment.embedding.query_prompt),
+        **common,
+    )["vectors"]
+    index = pipeline.run_stage(stages.build_index, vectors=vectors, index=experiment.index)["index"]
+    return pipeline.run_stage(
+        stages.retrieve,
+        index_file=index,
+        vectors=vectors,
+        query_vectors=query_vectors,
+        chunks=searched.chunks,
+        queries=searched.queries,
+        index=experiment.index,
+        retrieval=experiment.retrieval,
+        ranks_documents=experiment.labelling.method == "document",
+    )["rankings"]
+
+
+def _encoder_settings(pipeline: Pipeline, prompt: str) -> dict[str, Any]:
+    """What of the embedding section decides bits, with the weights in place of their path."""
+    embedding = pipeline.experiment.embedding
+    return {
+        "weights": _model(pipeline).digest,
+        "prompt": prompt,
+        "normalize": embedding.normalize,
+        "batch_size": embedding.batch_size,
+        "deterministic": embedding.deterministic,
+        "threads": pipeline.workspace.threads,
+        "device": pipeline.workspace.device.partition(":")[0],
+    }
+
+
+def _model(pipeline: Pipeline) -> ResolvedModel:
+    model = pipeline.inputs.model
+    if model is None:
+        raise StageError("there is no embedding model, though this method embeds")
+    return model
+
+
+METHODS: dict[str, Callable[[Pipeline, Searched], Artifact]] = {"dense": _dense}
