@@ -102,13 +102,17 @@ class Terminated(BaseException):
     """SIGTERM came: leave as Ctrl-C does, so that what was started is stopped."""
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C came. Python ends by SIGINT once KeyboardInterrupt itself left an ``exec``."""
+
+
 STOPPED = {signal.SIGINT: ("stopped", 130), signal.SIGTERM: ("terminated", 143)}
 _signals: list[int] = []  # SIGINT and SIGTERM, in the order in which they came
 
 
 def _stop(number: int, frame: object) -> None:
     _signals.append(number)
-    raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
+    raise Terminated if number == signal.SIGTERM else Interrupted
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,6 +1,7 @@
 """What the command line makes of errors, and how little it loads to say what it can do."""
 
 import inspect
+import os
 import re
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 from flows.cli import COMMANDS, command, run
 from schemas.errors import ConfigurationError, FailedError, FindingError
+from tests.data.small_project import REPOSITORY
 
 
 def raising(error: BaseException) -> int:
@@ -59,6 +61,26 @@ def test_a_signal_that_a_library_made_an_error_of_is_no_defect(
 ) -> None:
     monkeypatch.setattr("flows.cli._signals", [number])
     assert raising(RuntimeError("Query interrupted")) == code
+
+
+def test_ctrl_c_inside_exec_ends_with_130(tmp_path: Path) -> None:
+    # `python -m` kills itself by SIGINT at exit (-2) where KeyboardInterrupt has left an `exec`.
+    (tmp_path / "interrupted.py").write_text(
+        "import signal\nfrom flows import cli\n"
+        "def call(*args, **options):\n"
+        "    exec('import signal; signal.raise_signal(signal.SIGINT)')\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "cli.command.main = call\n"
+        "cli.main([])\n"
+    )
+    done = subprocess.run(  # noqa: S603 - fixed words
+        [sys.executable, "-m", "interrupted"],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{REPOSITORY}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (130, "stopped\n")
 
 
 def test_a_defect_leaves_its_trace_in_a_file(
