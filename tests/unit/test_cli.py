@@ -73,7 +73,7 @@ def test_ctrl_c_inside_exec_ends_with_130(tmp_path: Path) -> None:
         "cli.command.main = call\n"
         "cli.main([])\n"
     )
-    done = subprocess.run(  # noqa: S603 - fixed words
+    done = subprocess.run(
         [sys.executable, "-m", "interrupted"],
         env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{REPOSITORY}"},
         capture_output=True,
