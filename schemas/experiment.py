@@ -6,16 +6,12 @@ The same models are the flows' parameters. Paths are relative to the file and ar
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
-import re
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BaseModel,
     Discriminator,
     Field,
     Tag,
@@ -31,17 +27,12 @@ from schemas.errors import ConfigurationError
 from schemas.measures import Measure
 from schemas.retrievers import Index, Retrieval
 from schemas.sections import PLUGIN_PATTERN, Section
+from schemas.toml_files import apply_setting, explain_faults, read_toml
 
 NAME_PATTERN = r"^[^\s/\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]{0,99}$"
 
 LabelMethod = Literal["answer_text", "span", "document"]
-PLAINER = {
-    "tuple_type": "expected a list",
-    "too_short": "expected a list that is not empty",
-    "model_type": "expected a table",
-    "string_too_short": "expected a text that is not empty",
-}
-"""Our words for faults that pydantic describes in Python's."""
+MISSING = "`rankhouse init FOLDER` writes an experiment file for your own documents."
 
 
 class Corpus(Section):
@@ -247,12 +238,12 @@ def read_experiment(path: Path, settings: tuple[str, ...] = ()) -> Experiment:
         ConfigurationError: the file cannot be read, or something in it cannot be used; every
             fault is named with its key, and an unknown key with the nearest valid one.
     """
-    table = _read_toml(path)
+    table = read_toml(path, missing=MISSING)
     for setting in settings:
-        _apply(table, setting)
+        apply_setting(table, setting)
     table.setdefault("name", path.stem)
     experiment = parse_experiment(table, where=str(path))
-    return _with_absolute_paths(experiment, path.absolute().parent)
+    return absolute_paths(experiment, path.absolute().parent)
 
 
 def parse_experiment(table: dict[str, Any], *, where: str) -> Experiment:
@@ -260,56 +251,12 @@ def parse_experiment(table: dict[str, Any], *, where: str) -> Experiment:
     try:
         return Experiment.model_validate(table)
     except ValidationError as error:
-        faults = "\n".join(f"  {_explain(fault)}" for fault in error.errors())
-        raise ConfigurationError(
-            f"{where}: {error.error_count()} setting{'s'[: error.error_count() > 1]} "
-            f"cannot be used:\n{faults}"
-        ) from None
+        raise ConfigurationError(explain_faults(error, Experiment, where=where)) from None
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
-    except FileNotFoundError:
-        raise ConfigurationError(
-            f"{path}: there is no such file. `rankhouse init FOLDER` writes an experiment file "
-            "for your own documents."
-        ) from None
-    except IsADirectoryError:
-        raise ConfigurationError(
-            f"{path}: this is a folder; name the TOML file, such as {path}/experiment.toml"
-        ) from None
-    except OSError as error:
-        raise ConfigurationError(f"{path}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(
-            f"{path}: byte {error.start} is not UTF-8; save the file as UTF-8"
-        ) from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError(f"{path}: this is not valid TOML: {error}") from None
+def absolute_paths(experiment: Experiment, folder: Path) -> Experiment:
+    """The experiment with its paths taken from ``folder``."""
 
-
-def _apply(table: dict[str, Any], setting: str) -> None:
-    key, separator, text = setting.partition("=")
-    parts = key.strip().split(".")
-    if not separator or not all(re.fullmatch(r"[A-Za-z_][\w-]*", part) for part in parts):
-        raise ConfigurationError(
-            f"--set {setting!r}: expected KEY=VALUE, such as chunking.size=512"
-        )
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text
-    for depth, part in enumerate(parts[:-1], start=1):
-        table = table.setdefault(part, {})
-        if not isinstance(table, dict):
-            raise ConfigurationError(
-                f"--set {setting!r}: {'.'.join(parts[:depth])} is a value, not a table"
-            )
-    table[parts[-1]] = value
-
-
-def _with_absolute_paths(experiment: Experiment, folder: Path) -> Experiment:
     def absolute(path: str) -> str:
         return str((folder / Path(path).expanduser()).resolve())
 
@@ -323,50 +270,3 @@ def _with_absolute_paths(experiment: Experiment, folder: Path) -> Experiment:
     if model.startswith((".", "/", "~")) or (folder / model).is_dir():
         update["embedding"] = experiment.embedding.model_copy(update={"model": absolute(model)})
     return experiment.model_copy(update=update)
-
-
-def _explain(fault: Any) -> str:
-    # The tags of ``_form_of`` are no keys of the file.
-    location = [
-        str(part)
-        for part, before in zip(fault["loc"], (None, *fault["loc"]), strict=False)
-        if not (before in ("generator", "judge") and part in ("name", "endpoint"))
-    ]
-    key = ".".join(location)
-    if fault["type"] == "extra_forbidden":
-        known = _known_keys(location[:-1])
-        near = difflib.get_close_matches(location[-1], known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-        return f"{key}: unknown key; {hint}"
-    if fault["type"] == "missing":
-        return f"{key}: this setting is required{_choices(location)}"
-    message = PLAINER.get(fault["type"], fault["msg"].removeprefix("Value error, "))
-    if fault["type"] == "value_error":
-        return f"{key}: {message}" if key else message
-    if key == "name":
-        message = "expected 1 to 100 characters, none of them a slash or a control character"
-    return f"{key}: {message[0].lower()}{message[1:]}, but got {fault['input']!r}"
-
-
-def _section_model(location: list[str]) -> type[BaseModel]:
-    model: type[BaseModel] = Experiment
-    for part in location:
-        field = model.model_fields.get(part)
-        if field is None:
-            break
-        candidates = [field.annotation, *getattr(field.annotation, "__args__", ())]
-        for annotated in candidates:
-            candidate = getattr(annotated, "__origin__", annotated)
-            if isinstance(candidate, type) and issubclass(candidate, BaseModel):
-                model = candidate
-    return model
-
-
-def _known_keys(location: list[str]) -> list[str]:
-    return list(_section_model(location).model_fields)
-
-
-def _choices(location: list[str]) -> str:
-    field = _section_model(location[:-1]).model_fields.get(location[-1])
-    values = getattr(getattr(field, "annotation", None), "__args__", ())
-    return f" (one of: {', '.join(values)})" if values and isinstance(values[0], str) else ""
