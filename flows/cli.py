@@ -16,7 +16,7 @@ from schemas.errors import RankhouseError, UsageError
 from warehouse.files import is_full
 
 if TYPE_CHECKING:
-    from flows.servers import Server
+    from flows.server_processes import Server
     from schemas.home import Home
 
 LIBRARY_SETTINGS = {
