@@ -53,7 +53,7 @@ class MeasureComparison:
     low: float | None = None  # percentile bootstrap interval of the difference
     high: float | None = None
     p_value: float | None = None  # gates: one-sided, towards where the difference lies; else two
-    p_adjusted: float | None = None  # Holm over gates, over the rest; slices: Benjamini-Hochberg
+    p_adjusted: float | None = None  # Holm over the gates, over the rest; slices: false discovery
     effect_size: float | None = None  # Cohen's d_z: mean over standard deviation of differences
     smallest_detectable: float | None = None  # at alpha with power 0.8; decides nothing
     loss_bound: float | None = None  # one-sided 1 - alpha upper bound of the loss, gates only
