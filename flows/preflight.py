@@ -57,9 +57,14 @@ def survey_inputs(experiment: Experiment, say: Callable[[str], None] | None = No
         model = resolve_model(experiment.embedding, say=say)
     tokenizer = model.tokenizer_file if model is not None and counts_tokens else None
     if counts_tokens and tokenizer is None:
+        why = (
+            "has no tokenizer.json to count tokens with"
+            if experiment.embedding.endpoint is None
+            else "is behind an endpoint, and its tokenizer is not known here"
+        )
         raise ConfigurationError(
-            f"chunking.unit = 'tokens': the model {experiment.embedding.model} has no "
-            "tokenizer.json to count tokens with; use unit = 'characters'"
+            f"chunking.unit = 'tokens': the model {experiment.embedding.model} {why}; "
+            "use unit = 'characters'"
         )
     return Inputs(
         corpus=corpus,
@@ -121,7 +126,7 @@ def check_storage(experiment: Experiment, home: Home) -> None:
 
 
 def check_endpoints(experiment: Experiment, home: Home) -> None:
-    """Refuse LLM endpoints that cannot work: a missing key, a wrong URL, an unknown model.
+    """Refuse endpoints that cannot work: a missing key, a wrong URL, an unknown model.
 
     Raises:
         ConfigurationError: see ``tasks.probing``; one small call is made at the first use.
@@ -130,6 +135,10 @@ def check_endpoints(experiment: Experiment, home: Home) -> None:
         from tasks import engaging
 
         engaging.check_endpoints(experiment.summary, home.items)
+    if experiment.retrieval.needs_vectors and experiment.embedding.endpoint is not None:
+        from tasks.endpoint_embedding import check_endpoint
+
+        check_endpoint(experiment.embedding, home.items / "embeddings")
 
 
 def _plugin_digest(plugin: str | None) -> str | None:

@@ -138,4 +138,6 @@ def _detail(figures: Mapping[str, JsonValue]) -> str | None:
     if "n_encoded" not in figures:
         return None
     known = f", {figures['n_reused']} known" if figures["n_reused"] else ""
-    return f"{figures['n_encoded']} texts encoded{known}"
+    tokens = f", {figures['tokens']:,} tokens" if figures.get("tokens") else ""
+    cost = f", {figures['cost']:.4f} {figures['currency']}" if figures.get("cost") else ""
+    return f"{figures['n_encoded']} texts encoded{known}{tokens}{cost}"

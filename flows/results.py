@@ -13,7 +13,7 @@ import polars as pl
 
 from flows.provenance import git_state, machine, versions
 from schemas.comparability import comparability_key
-from schemas.experiment import Summary
+from schemas.experiment import Experiment, Summary
 from schemas.frames import LLM_CALLS
 from tasks.caching import StageRun
 from tasks.engaging import version_of_judge
@@ -183,8 +183,8 @@ def run_row(
         depth=experiment.retrieval.depth,
         embedding_model=None if model is None else model.name,
         embedding_revision=None if model is None else model.revision,
-        embedding_weights_digest=None if model is None else model.digest,
-        models=[*_models_of_files(inputs), *_summary_models(experiment.summary)],
+        embedding_weights_digest=None if model is None or model.folder is None else model.digest,
+        models=[*_models_of_files(inputs, experiment), *_summary_models(experiment.summary)],
         rankhouse_version=version("rankhouse"),
         git_commit=commit,
         git_dirty=is_dirty,
@@ -195,8 +195,12 @@ def run_row(
     )
 
 
-def _models_of_files(inputs: Inputs) -> list[dict[str, Any]]:
-    """The models that are files, by what they do."""
+def _models_of_files(inputs: Inputs, experiment: Experiment) -> list[dict[str, Any]]:
+    """The models that are files, by what they do; an embedding model may be an endpoint's."""
+    endpoint = experiment.embedding.endpoint
+    if inputs.model is not None and endpoint is not None:
+        named = {"role": "embedding", "name": endpoint.model, "revision": None}
+        return [{**named, "weights_digest": None, "endpoint": endpoint.base_url}]
     used = {"embedding": inputs.model}
     return [
         {

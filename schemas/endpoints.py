@@ -1,4 +1,4 @@
-"""An LLM as an experiment file names it: where it answers, what it is sent, what it costs.
+"""A server as an experiment file names it: where it answers, what it is sent, what it costs.
 
 The key itself never stands here: ``api_key_env`` names the environment variable that holds it.
 """
@@ -19,17 +19,14 @@ OPENAI_KEY_VARIABLE = "OPENAI_API_KEY"
 VARIABLE_PATTERN = r"[A-Z_][A-Z0-9_]{0,63}"
 
 
-class Endpoint(Section):
-    """A model behind any OpenAI-compatible endpoint."""
+class Connection(Section):
+    """A server that is asked over HTTP: where it is, with what key, and how hard to try.
 
-    model: Annotated[str, Field(min_length=1, max_length=200)]
-    base_url: str = OPENAI_URL
-    api_key_env: str | None = None  # None: OPENAI_API_KEY for OpenAI's own endpoint, else no key
-    temperature: Annotated[float, Field(ge=0, le=2)] = 0.0  # left out where the model takes none
-    seed: int | None = 0  # likewise
-    reasoning_effort: Annotated[str | None, Field(pattern=r"^[a-z]{1,20}$")] = None
-    max_output_tokens: Annotated[int, Field(ge=16, le=1_000_000)] = 2048
-    # How it is asked; none of these decides what it answers.
+    Nothing but the place decides what it answers.
+    """
+
+    base_url: str
+    api_key_env: str | None = None
     max_concurrency: Annotated[int, Field(ge=1, le=1024)] = 32
     timeout: Annotated[float, Field(gt=0, le=86_400)] = 60.0  # seconds a call
     attempts: Annotated[int, Field(ge=1, le=50)] = 6
@@ -37,28 +34,7 @@ class Endpoint(Section):
     @field_validator("base_url")
     @classmethod
     def _plain_url(cls, value: str) -> str:
-        """The client logs its URL, so nothing secret may stand in it; none is repeated here."""
-        try:
-            url = urlsplit(value)
-            host, has_user = url.hostname, url.username is not None or url.password is not None
-        except ValueError:
-            raise ValueError("base_url is not a URL, such as http://localhost:11434/v1") from None
-        if url.scheme not in ("http", "https") or not host or re.search(r"\s", value):
-            raise ValueError(
-                "base_url must begin with http:// or https:// and name a host, "
-                "such as http://localhost:11434/v1"
-            )
-        if has_user or "@" in url.netloc:
-            raise ValueError(
-                "base_url holds a user name or password, which would be logged; take it out, and "
-                "name the environment variable with the key as api_key_env"
-            )
-        if url.query or url.fragment:
-            raise ValueError(
-                "base_url holds a query or fragment, which would be logged; keep only the path, "
-                "and name the environment variable with the key as api_key_env"
-            )
-        return value.rstrip("/")
+        return plain_url(value, "base_url", "http://localhost:11434/v1").rstrip("/")
 
     @field_validator("api_key_env")
     @classmethod
@@ -78,6 +54,33 @@ class Endpoint(Section):
         return OPENAI_KEY_VARIABLE if self.base_url == OPENAI_URL else None
 
     @property
+    def shown(self) -> str:
+        """What messages call it."""
+        return self.base_url
+
+
+class ModelConnection(Connection):
+    """One model behind an OpenAI-compatible endpoint."""
+
+    model: Annotated[str, Field(min_length=1, max_length=200)]
+    base_url: str = OPENAI_URL
+    api_key_env: str | None = None  # None: OPENAI_API_KEY for OpenAI's own endpoint, else no key
+
+    @property
+    def shown(self) -> str:
+        """What messages call it."""
+        return f"{self.model} at {self.base_url}"
+
+
+class Endpoint(ModelConnection):
+    """An LLM behind any OpenAI-compatible endpoint."""
+
+    temperature: Annotated[float, Field(ge=0, le=2)] = 0.0  # left out where the model takes none
+    seed: int | None = 0  # likewise
+    reasoning_effort: Annotated[str | None, Field(pattern=r"^[a-z]{1,20}$")] = None
+    max_output_tokens: Annotated[int, Field(ge=16, le=1_000_000)] = 2048
+
+    @property
     def identity(self) -> dict[str, Any]:
         """What decides its answers beside the messages: in keys of calls, stages and results."""
         parameters = {
@@ -87,6 +90,51 @@ class Endpoint(Section):
             "max_output_tokens": self.max_output_tokens,
         }
         return {"endpoint": self.base_url, "model": self.model, "parameters": parameters}
+
+
+class EmbeddingEndpoint(ModelConnection):
+    """An embedding model behind any OpenAI-compatible endpoint."""
+
+    dimensions: Annotated[int | None, Field(ge=1, le=100_000)] = None  # None: the model's own
+    batch_size: Annotated[int, Field(ge=1, le=2048)] = 64  # texts a call
+    max_concurrency: Annotated[int, Field(ge=1, le=1024)] = 8
+    deadline: Annotated[float, Field(gt=0)] = 3600.0  # seconds a stage
+    # What a million tokens cost; it decides no vector.
+    price: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
+    currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")] = "USD"
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What decides its vectors beside the texts: in keys of vectors, stages and results."""
+        return {"endpoint": self.base_url, "model": self.model, "dimensions": self.dimensions}
+
+
+def plain_url(value: str, name: str, example: str) -> str:
+    """A URL as it may stand in a file and a log: nothing secret in it, and none is repeated here.
+
+    Raises:
+        ValueError: it is no URL, or holds a user, password, query or fragment.
+    """
+    try:
+        url = urlsplit(value)
+        host, has_user = url.hostname, url.username is not None or url.password is not None
+    except ValueError:
+        raise ValueError(f"{name} is not a URL, such as {example}") from None
+    if url.scheme not in ("http", "https") or not host or re.search(r"\s", value):
+        raise ValueError(
+            f"{name} must begin with http:// or https:// and name a host, such as {example}"
+        )
+    if has_user or "@" in url.netloc:
+        raise ValueError(
+            f"{name} holds a user name or password, which would be logged; take it out, and "
+            "name the environment variable with the key as api_key_env"
+        )
+    if url.query or url.fragment:
+        raise ValueError(
+            f"{name} holds a query or fragment, which would be logged; keep only the path, "
+            "and name the environment variable with the key as api_key_env"
+        )
+    return value
 
 
 class Price(Section):

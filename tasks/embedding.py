@@ -6,7 +6,7 @@ to be encoded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from schemas.encoders import Embedding
 from schemas.errors import ConfigurationError, StageError
 from tasks.encoding import Encoder, Missing, Say, embedding_space, encode_missing
+from tasks.endpoint_embedding import NOTHING_PAID, encode_by_endpoint, endpoint_space
 from tasks.models import ResolvedModel
 from tasks.quieting import quiet_libraries
 from tasks.shards import KEY, Vectors
@@ -36,7 +37,7 @@ class EmbeddedTexts:
     """The vectors of some texts, in their order."""
 
     vectors: Vectors  # (n, dim), C-contiguous
-    figures: dict[str, float | int]
+    figures: dict[str, float | int | str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,8 @@ def embed_texts(
     Returns:
         Vectors in the order of the texts, and as figures ``n_texts``, ``n_unique``, of these
         ``n_encoded`` and ``n_reused``, then ``n_truncated`` (texts longer than the model reads),
-        ``dim`` and ``seconds_encode`` (with loading; 0 when nothing was encoded).
+        ``dim`` and ``seconds_encode`` (with loading; 0 when nothing was encoded). With an
+        endpoint also ``n_calls``, ``tokens``, ``cost`` and ``currency``.
 
     Raises:
         StageError: no texts, or the model made NaN or zero vectors; these are not stored.
@@ -165,10 +167,13 @@ def embed_texts(
         raise StageError("there is nothing to embed: no texts came in")
     keys = np.array([key_of(text, prompt=prompt) for text in texts], dtype=KEY)
     unique, first, places = np.unique(keys, return_index=True, return_inverse=True)
-    store = VectorStore(items, embedding_space(model, config, device=device))
+    store = VectorStore(items, _space(model, config, device=device))
     stored = store.get_many(unique)
     new = np.flatnonzero(~stored.found)
     seconds = 0.0
+    paid: Mapping[str, float | int | str | None] = {}
+    if config.endpoint is not None:
+        paid = NOTHING_PAID
     if new.size:
         started = monotonic()
         missing = Missing(
@@ -176,10 +181,13 @@ def embed_texts(
             names=[repr(texts[i][:80]) if names is None else names[i] for i in first[new]],
             keys=unique[new],
         )
-        encoder = load(model, config, threads=threads, device=device)
-        encode_missing(
-            missing, encoder, store, prompt=prompt, batch_size=config.batch_size, say=say
-        )
+        if config.endpoint is not None:
+            paid = encode_by_endpoint(missing, store, config, prompt=prompt, say=say)
+        else:
+            encoder = load(model, config, threads=threads, device=device)
+            encode_missing(
+                missing, encoder, store, prompt=prompt, batch_size=config.batch_size, say=say
+            )
         stored = store.get_many(unique)  # another writer may have been first, and then holds
         seconds = monotonic() - started
     if not stored.found.all():
@@ -192,8 +200,15 @@ def embed_texts(
         "n_truncated": int(stored.truncated[places].sum()),
         "dim": stored.vectors.shape[1],
         "seconds_encode": round(seconds, 3),
+        **paid,
     }
     return EmbeddedTexts(stored.vectors[places], figures)
+
+
+def _space(model: ResolvedModel, config: Embedding, *, device: str) -> dict[str, Any]:
+    if config.endpoint is not None:
+        return endpoint_space(config, config.endpoint)
+    return embedding_space(model, config, device=device)
 
 
 @contextmanager

@@ -34,10 +34,10 @@ UNLIMITED = 10**9  # tokenizers without a limit carry numbers like 1e30
 
 @dataclass(frozen=True, slots=True)
 class ResolvedModel:
-    """A model as files; ``digest`` is its identity, wherever the files are."""
+    """A model as files, or behind an endpoint; ``digest`` is its identity, wherever it is."""
 
     name: str  # as the experiment has it
-    folder: Path
+    folder: Path | None  # None: behind an endpoint
     revision: str | None  # the hub's commit; None: not from the hub
     digest: str  # over the names and digests of the files that decide vectors
     tokenizer_file: Path | None  # tokenizer.json, to count tokens when chunking
@@ -54,6 +54,9 @@ def resolve_model(config: Embedding, *, say: Callable[[str], None] | None = None
     Raises:
         ConfigurationError: no such model, or it cannot be had offline; says what was tried.
     """
+    if config.endpoint is not None:
+        digest = digest_of(config.endpoint.identity)
+        return ResolvedModel(config.model, None, None, digest, None, None)
     path = Path(config.model).expanduser()
     if path.is_absolute() or config.model.startswith((".", "~")):
         if config.revision is not None:

@@ -11,7 +11,7 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from schemas.endpoints import Endpoint
+from schemas.endpoints import Connection
 from schemas.errors import ConfigurationError
 from tasks.calls import Usage
 from tasks.troubles import Trouble, trouble_of_status
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 class Poster:
     """Sends requests to one endpoint, over connections that are kept."""
 
-    def __init__(self, endpoint: Endpoint):
+    def __init__(self, endpoint: Connection, section: str = "summary"):
         self._endpoint = endpoint
+        self._section = section
 
     async def close(self) -> None:
         """Close the connections, on the loop that opened them."""
@@ -32,7 +33,9 @@ class Poster:
         if client is not None:
             await client.close()
 
-    async def post(self, body: dict[str, Any], seconds: float) -> Any:
+    async def post(
+        self, body: dict[str, Any], seconds: float, *, path: str = "/chat/completions"
+    ) -> Any:
         """Send one request; whatever goes wrong is a Trouble.
 
         Raises:
@@ -43,7 +46,7 @@ class Poster:
         try:
             # cast_to=object: decoded JSON, without a pydantic model of each reply.
             async with asyncio.timeout(seconds):
-                return await self._client.post("/chat/completions", body=body, cast_to=object)
+                return await self._client.post(path, body=body, cast_to=object)
         except (TimeoutError, openai.APITimeoutError):
             raise Trouble(
                 *("timeout", f"no reply within {seconds:.0f} s"),
@@ -68,7 +71,7 @@ class Poster:
 
     @cached_property
     def _key(self) -> str:
-        return key_of(self._endpoint)
+        return key_of(self._endpoint, self._section)
 
     @cached_property
     def _client(self) -> AsyncOpenAI:
@@ -95,7 +98,7 @@ def _transport() -> Any:
         return None
 
 
-def key_of(endpoint: Endpoint, section: str = "summary") -> str:
+def key_of(endpoint: Connection, section: str = "summary") -> str:
     """The key from the environment; "" where none is sent.
 
     Raises:
@@ -107,7 +110,7 @@ def key_of(endpoint: Endpoint, section: str = "summary") -> str:
     key = os.environ.get(variable, "").strip()
     if not key:
         raise ConfigurationError(
-            f"{section}: {endpoint.model} at {endpoint.base_url} needs a key, and the environment "
+            f"{section}: {endpoint.shown} needs a key, and the environment "
             f"variable {variable} is not set. Set it, or name another one as api_key_env."
         )
     if not key.isascii() or not key.isprintable() or " " in key:

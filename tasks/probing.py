@@ -97,22 +97,22 @@ def _is_json(reply: object) -> bool:
         return False
 
 
+def hint_of(trouble: Trouble, key_variable: str | None) -> str:
+    """What to look at when the first call to an endpoint fails."""
+    if trouble.code in (401, 403):
+        if key_variable:
+            return f"check the key in the environment variable {key_variable}"
+        return "it wants a key: name the environment variable that holds it as api_key_env"
+    if trouble.code == 404:
+        return "there is no such model there, or base_url is wrong (it mostly ends in /v1)"
+    if trouble.code == 0 or trouble.status == "timeout":
+        return "is the server running, and is base_url right?"
+    if trouble.code is None:
+        return "this is not an OpenAI-compatible endpoint; base_url mostly ends in /v1"
+    return "check model and base_url"
+
+
 def _refusal(completer: Completer, section: str, trouble: Trouble) -> ConfigurationError:
     endpoint = completer.endpoint
-    where = f"summary.{section}: {endpoint.model} at {endpoint.base_url}"
-    if trouble.code in (401, 403):
-        variable = endpoint.key_variable
-        hint = (
-            f"check the key in the environment variable {variable}"
-            if variable
-            else "it wants a key: name the environment variable that holds it as api_key_env"
-        )
-    elif trouble.code == 404:
-        hint = "there is no such model there, or base_url is wrong (it mostly ends in /v1)"
-    elif trouble.code == 0 or trouble.status == "timeout":
-        hint = "is the server running, and is base_url right?"
-    elif trouble.code is None:
-        hint = "this is not an OpenAI-compatible endpoint; base_url mostly ends in /v1"
-    else:
-        hint = "check model and base_url"
-    return ConfigurationError(f"{where}: {trouble.message}; {hint}")
+    hint = hint_of(trouble, endpoint.key_variable)
+    return ConfigurationError(f"summary.{section}: {endpoint.shown}: {trouble.message}; {hint}")

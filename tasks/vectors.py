@@ -101,6 +101,11 @@ class VectorStore:
             return Stored(found, truncated, vectors)  # asked in order: no second copy
         return Stored(found[places], truncated[places], vectors[places])
 
+    @property
+    def dim(self) -> int:
+        """Dimensions of the stored vectors; 0: nothing is stored."""
+        return next((shard.vectors.shape[1] for shard in self._shards()), 0)
+
     def put_many(self, keys: Keys, vectors: Vectors, truncated: Flags) -> None:
         """Store (n, dim) vectors under (n,) different keys, as one shard.
 

@@ -103,7 +103,12 @@ def sensible(body: dict[str, Any]) -> Reply:
 class ScriptedServer:
     """Answers by ``script``, given the request and how many came before it."""
 
-    def __init__(self, script: Callable[[dict[str, Any], int], Reply] | None = None):
+    def __init__(
+        self,
+        script: Callable[[dict[str, Any], int], Reply] | None = None,
+        path: str = "/v1/chat/completions",
+    ):
+        self.path = path
         self.script = script or (lambda body, n: sensible(body))
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[str] = []
@@ -172,7 +177,7 @@ class ScriptedServer:
         if head.startswith("GET /stats"):
             self._write(writer, Reply(raw=self.stats()))
             return True
-        if not head.startswith("POST /v1/chat/completions"):
+        if not head.startswith(f"POST {self.path} "):
             self._write(writer, Reply(status=404, raw=b"<html>not here</html>"))
             return True
         body = json.loads(raw)
