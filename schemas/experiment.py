@@ -239,6 +239,10 @@ def read_experiment(path: Path, settings: tuple[str, ...] = ()) -> Experiment:
             fault is named with its key, and an unknown key with the nearest valid one.
     """
     table = read_toml(path, missing=MISSING)
+    if "grid" in table or "variant" in table:
+        raise ConfigurationError(
+            f"{path}: this is a grid of experiments; run it with: rankhouse experiment {path}"
+        )
     for setting in settings:
         apply_setting(table, setting)
     table.setdefault("name", path.stem)

@@ -56,16 +56,25 @@ def apply_setting(table: dict[str, Any], setting: str) -> None:
     Raises:
         ConfigurationError: it is not of this form, or KEY leads through a value.
     """
+    key, value = parse_setting(setting)
+    set_value(table, key, value, where=f"--set {setting!r}")
+
+
+def parse_setting(setting: str) -> tuple[str, Any]:
+    """The dotted key and the value of ``KEY=VALUE``.
+
+    Raises:
+        ConfigurationError: it is not of this form.
+    """
     key, separator, text = setting.partition("=")
     if not separator or not _is_key(key):
         raise ConfigurationError(
             f"--set {setting!r}: expected KEY=VALUE, such as chunking.size=512"
         )
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
+        return key.strip(), tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        value = text
-    set_value(table, key, value, where=f"--set {setting!r}")
+        return key.strip(), text
 
 
 def set_value(table: dict[str, Any], key: str, value: Any, *, where: str) -> None:
@@ -98,9 +107,14 @@ def explain_faults(error: ValidationError, model: type[BaseModel], *, where: str
         model: of the whole file.
         where: the file.
     """
-    faults = "\n".join(f"  {_explain(fault, model)}" for fault in error.errors())
+    faults = "\n".join(f"  {fault}" for fault in list_faults(error, model))
     settings = "settings" if error.error_count() > 1 else "setting"
     return f"{where}: {error.error_count()} {settings} cannot be used:\n{faults}"
+
+
+def list_faults(error: ValidationError, model: type[BaseModel]) -> list[str]:
+    """A line for each fault, with its key."""
+    return [_explain(fault, model) for fault in error.errors()]
 
 
 def _explain(fault: Any, root: type[BaseModel]) -> str:
