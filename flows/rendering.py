@@ -73,7 +73,10 @@ def _chunking(chunking: dict[str, object]) -> str:
 
 def _retrieval(settings: dict[str, Any]) -> str:
     retrieval, index = settings["retrieval"], settings["index"]
-    return f"{index['kind']} index, {index['metric']}, depth {retrieval['depth']}"
+    dense = f"{index['kind']} index, {index['metric']}"
+    bm25 = f"BM25, language {retrieval['bm25']['language']}"
+    methods = {"dense": dense, "bm25": bm25, "hybrid": f"{dense}, and {bm25}"}
+    return f"{methods[retrieval['method']]}, depth {retrieval['depth']}"
 
 
 def _summary(summary: dict[str, object]) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from schemas.artifacts import Artifact
-from schemas.errors import StageError
+from schemas.errors import ConfigurationError, StageError
 from tasks import stages
 from tasks.caching import StageRun
 
@@ -26,6 +26,7 @@ class Searched:
     documents: Artifact
     chunks: Artifact
     queries: Artifact
+    filtered: Artifact | None = None  # the documents, where a query has a filter
 
 
 def retrieve(pipeline: Pipeline, searched: Searched) -> Artifact:
@@ -34,7 +35,10 @@ def retrieve(pipeline: Pipeline, searched: Searched) -> Artifact:
     Returns:
         The rankings that are labelled and scored.
     """
-    return METHODS[pipeline.experiment.retrieval.method](pipeline, searched)
+    if pipeline.runs["load_benchmark"].output.figures["n_filtered"]:
+        _check_filters(pipeline, searched)
+        searched = replace(searched, filtered=searched.documents)
+    return METHODS[pipeline.experiment.retrieval.method](pipeline, searched)["rankings"]
 
 
 def last_retrieving(runs: Mapping[str, StageRun]) -> StageRun:
@@ -42,8 +46,12 @@ def last_retrieving(runs: Mapping[str, StageRun]) -> StageRun:
     return [run for run in runs.values() if run.stage in RETRIEVING][-1]
 
 
-def _dense(pipeline: Pipeline, searched: Searched) -> Artifact:
+def _retrieve_dense(
+    pipeline: Pipeline, searched: Searched, depth: int | None = None
+) -> dict[str, Artifact]:
     """Embed chunks and queries, index the chunks' vectors and search them."""
+    if searched.filtered is not None:
+        raise ConfigurationError("filters work with retrieval.method = 'bm25' so far")
     experiment, model = pipeline.experiment, _model(pipeline)
     common = {"embedding": experiment.embedding, "model": model}
     vectors = pipeline.run_stage(
@@ -67,9 +75,44 @@ def _dense(pipeline: Pipeline, searched: Searched) -> Artifact:
         chunks=searched.chunks,
         queries=searched.queries,
         index=experiment.index,
-        retrieval=experiment.retrieval,
+        retrieval=experiment.retrieval.of_list(depth),
         ranks_documents=experiment.labelling.method == "document",
-    )["rankings"]
+    )
+
+
+def _retrieve_terms(
+    pipeline: Pipeline, searched: Searched, depth: int | None = None
+) -> dict[str, Artifact]:
+    """Index the chunks' terms and rank them by BM25."""
+    experiment = pipeline.experiment
+    bm25 = experiment.retrieval.bm25
+    index = pipeline.run_stage(stages.index_terms, chunks=searched.chunks, bm25=bm25)
+    return pipeline.run_stage(
+        stages.retrieve_terms,
+        terms=index["terms"],
+        starts=index["starts"],
+        term_chunks=index["chunks"],
+        weights=index["weights"],
+        chunks=searched.chunks,
+        queries=searched.queries,
+        documents=searched.filtered,
+        bm25=bm25,
+        retrieval=experiment.retrieval.of_list(depth),
+        ranks_documents=experiment.labelling.method == "document",
+    )
+
+
+def _check_filters(pipeline: Pipeline, searched: Searched) -> None:
+    """Refuse filters on what no document has, before anything is embedded."""
+    import polars as pl
+
+    from tasks.filtering import check_filters
+
+    documents = pipeline.store.path(searched.documents)
+    check_filters(
+        pl.read_parquet(documents, columns=["doc_id", "metadata"]),
+        pipeline.store.frame(searched.queries),
+    )
 
 
 def _encoder_settings(pipeline: Pipeline, prompt: str) -> dict[str, Any]:
@@ -93,4 +136,7 @@ def _model(pipeline: Pipeline) -> ResolvedModel:
     return model
 
 
-METHODS: dict[str, Callable[[Pipeline, Searched], Artifact]] = {"dense": _dense}
+METHODS: dict[str, Callable[[Pipeline, Searched], dict[str, Artifact]]] = {
+    "dense": _retrieve_dense,
+    "bm25": _retrieve_terms,
+}

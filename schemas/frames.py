@@ -57,6 +57,13 @@ QUERIES = _schema(
         "reference_contexts": pl.List(pl.String),
     }
 )
+BENCHMARK = _schema(  # QUERIES as they are evaluated
+    {
+        **QUERIES,
+        "filter": pl.String,  # JSON object: metadata that a document must have; NULL: none
+    }
+)
+LATENCIES = pl.Schema({"query_id": pl.String, "milliseconds": pl.Float64})
 RANKINGS = pl.Schema(
     {
         "query_id": pl.String,

@@ -73,3 +73,4 @@ class Query:
     qrels: tuple[Judgement, ...] | None = None
     response: str | None = None
     reference_contexts: tuple[str, ...] | None = None
+    filter: Mapping[str, Any] | None = None  # metadata that a retrieved document must have

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from schemas.lexical_retrieval import Bm25
 from schemas.sections import Section
 
 
@@ -19,16 +20,26 @@ class Index(Section):
 class Retrieval(Section):
     """What is retrieved for each query."""
 
-    method: Literal["dense"] = "dense"
+    method: Literal["dense", "bm25"] = "dense"
     depth: Annotated[int, Field(ge=1, le=1_000_000)] = 100
     max_chunks: Annotated[int | None, Field(ge=1)] = None  # document labels; None: 20 x depth
+    bm25: Bm25 = Bm25()
 
     @property
     def needs_vectors(self) -> bool:
         """Whether chunks and queries are embedded."""
-        return self.method == "dense"
+        return self.method in ("dense",)
+
+    @property
+    def needs_terms(self) -> bool:
+        """Whether chunks and queries are cut into terms."""
+        return self.method in ("bm25",)
 
     @property
     def chunk_limit(self) -> int:
         """The most chunks that are looked at for one query's document ranking."""
         return self.max_chunks if self.max_chunks is not None else 20 * self.depth
+
+    def of_list(self, depth: int | None) -> Retrieval:
+        """What decides one list of items: two methods that need the same list share its stage."""
+        return Retrieval(depth=depth or self.depth, max_chunks=self.max_chunks)

@@ -20,7 +20,6 @@ from schemas.artifacts import Artifact
 from schemas.errors import ArtifactDamagedError, FailedError, StorageError
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 _BLOCK = 1 << 20
@@ -110,11 +109,11 @@ class ArtifactStore:
         """Read a frame."""
         return pl.read_parquet(self.path(artifact), use_statistics=False, memory_map=False)
 
-    def array(self, artifact: Artifact) -> NDArray[np.float32]:
-        """Map an array, read-only."""
+    def array(self, artifact: Artifact) -> NDArray[Any]:
+        """Map an array, read-only; its type is the one that it was stored with."""
         import numpy as np
 
-        mapped: NDArray[np.float32] = np.load(self.path(artifact), mmap_mode="r")
+        mapped: NDArray[Any] = np.load(self.path(artifact), mmap_mode="r")
         return mapped
 
     def path(self, artifact: Artifact) -> Path:

@@ -33,6 +33,8 @@ def _not_blank(text: str) -> str:
 
 Id = Annotated[str, BeforeValidator(identifier)]
 Text = Annotated[str, AfterValidator(_not_blank)]
+Scalar = bool | int | float | Text
+Filter = dict[Text, Scalar | Annotated[list[Scalar], Field(min_length=1)]]
 Grade = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 Offset = Annotated[int, Field(ge=0, lt=2**53)]  # characters
 
@@ -82,6 +84,7 @@ class QueryRow(Row):
     qrels: list[JudgementRow] | None = None
     response: str | None = None
     reference_contexts: list[Text] | None = None
+    filter: Annotated[Filter, Field(min_length=1)] | None = None
 
     @model_validator(mode="after")
     def _nothing_twice(self) -> QueryRow:
@@ -125,6 +128,7 @@ def _query(row: QueryRow) -> Query:
         reference_contexts=None
         if row.reference_contexts is None
         else tuple(row.reference_contexts),
+        filter=row.filter,
     )
 
 

@@ -52,3 +52,31 @@ def first_of_each(items: Ints) -> Flags:
 def _places(ids: pl.Series) -> Ints:
     """(n,) from 0, the place of each id among the different ids; Polars compares bytes."""
     return ids.rank("dense").to_numpy().astype(np.int64) - 1
+
+
+def first_items(
+    scores: Floats, rows: Ints, items: Items, *, depth: int, limit: int
+) -> tuple[tuple[Floats, Ints], bool]:
+    """The first ``depth`` items among all chunks of a query that match, by the one order.
+
+    Args:
+        scores: (n,) of chunks.
+        rows: (n,) their rows.
+        items: what is ranked; documents stand where their best chunk does.
+        depth: the most items.
+        limit: the most chunks that are looked at.
+
+    Returns:
+        Scores and rows (the best chunk of each item), and whether the limit cut the ranking short.
+    """
+    n_matching = len(rows)
+    if n_matching > limit:
+        least = np.partition(scores, n_matching - limit)[n_matching - limit]
+        scores, rows = scores[scores >= least], rows[scores >= least]
+    sorted_scores, sorted_rows = in_order(scores[None, :], rows[None, :], items.place_of_chunk)
+    scores, rows = sorted_scores[0, :limit], sorted_rows[0, :limit]
+    if items.are_documents:
+        is_first = first_of_each(items.of_chunk[rows][None, :])[0]
+        best = in_order(scores[is_first][None, :], rows[is_first][None, :], items.of_chunk)
+        scores, rows = best[0][0], best[1][0]
+    return (scores[:depth], rows[:depth]), n_matching > limit and len(rows) < depth

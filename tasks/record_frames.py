@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import polars as pl
 
-from schemas.frames import DOCUMENTS, QUERIES
+from schemas.frames import BENCHMARK, DOCUMENTS
 from schemas.records import Document, GoldSpan, Judgement, Query
 
 
@@ -18,15 +19,7 @@ def documents_frame(documents: Iterable[Document]) -> pl.DataFrame:
         columns["doc_id"].append(document.doc_id)
         columns["title"].append(document.title)
         columns["text"].append(document.text)
-        columns["metadata"].append(
-            json.dumps(
-                dict(document.metadata),
-                sort_keys=True,
-                separators=(",", ":"),
-                ensure_ascii=False,
-                allow_nan=False,
-            )
-        )
+        columns["metadata"].append(_canonical(document.metadata))
     return pl.DataFrame(columns, schema=DOCUMENTS)
 
 
@@ -39,7 +32,7 @@ def documents_from_frame(frame: pl.DataFrame) -> list[Document]:
 
 
 def queries_frame(queries: Iterable[Query]) -> pl.DataFrame:
-    """QUERIES, a row a query; a field that is absent is NULL, one that is empty an empty list."""
+    """BENCHMARK, a row a query; a field that is absent is NULL, one that is empty an empty list."""
     rows = [
         {
             "query_id": query.query_id,
@@ -55,14 +48,15 @@ def queries_frame(queries: Iterable[Query]) -> pl.DataFrame:
             "reference_contexts": None
             if query.reference_contexts is None
             else list(query.reference_contexts),
+            "filter": None if query.filter is None else _canonical(query.filter),
         }
         for query in queries
     ]
-    return pl.DataFrame(rows, schema=QUERIES)
+    return pl.DataFrame(rows, schema=BENCHMARK)
 
 
 def queries_from_frame(frame: pl.DataFrame) -> list[Query]:
-    """The queries of QUERIES."""
+    """The queries of BENCHMARK."""
     return [
         Query(
             query_id=row["query_id"],
@@ -76,9 +70,16 @@ def queries_from_frame(frame: pl.DataFrame) -> list[Query]:
             reference_contexts=None
             if row["reference_contexts"] is None
             else tuple(row["reference_contexts"]),
+            filter=None if row["filter"] is None else json.loads(row["filter"]),
         )
         for row in frame.iter_rows(named=True)
     ]
+
+
+def _canonical(value: Mapping[str, Any]) -> str:
+    return json.dumps(
+        dict(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
 
 
 def _span(span: GoldSpan) -> dict[str, str | int | None]:

@@ -16,6 +16,7 @@ from prefect.cache_policies import NO_CACHE
 from schemas.artifacts import Artifact
 from schemas.encoders import Embedding
 from schemas.experiment import Chunking, Labelling, Summary
+from schemas.lexical_retrieval import Bm25
 from schemas.retrievers import Index, Retrieval
 from tasks.artifacts import ArtifactStore
 from tasks.caching import Workspace, stage_policy
@@ -24,6 +25,8 @@ from warehouse.load import LoadReport, load_parts
 
 if TYPE_CHECKING:
     from tasks.engaging import Desk
+    from tasks.filtering import Filters
+    from tasks.ranked_lists import RankedLists
 
 Output = dict[str, Any]
 
@@ -85,7 +88,11 @@ def load_benchmark(
             "queries": store.put_frame("queries", queries),
             "all_queries": store.put_frame("queries", everything),  # what the warehouse keeps
         },
-        {"n_queries": queries.height, "n_bare_spans": quoting.count_bare_spans(queries)},
+        {
+            "n_queries": queries.height,
+            "n_bare_spans": quoting.count_bare_spans(queries),
+            "n_filtered": queries["filter"].count(),
+        },
     )
 
 
@@ -153,16 +160,11 @@ def embed_chunks(
     measurement = Measurement("embed_chunks")
     store = store_of(workspace)
     frame = store.frame(chunks)
-    texts = frame.select(
-        pl.when(pl.col("title").is_null())
-        .then(pl.col("text"))
-        .otherwise(pl.concat_str("title", "text", separator="\n"))
-    ).to_series()
     return _embed(
         measurement,
         store,
         workspace,
-        texts.to_list(),
+        _texts(frame),
         embedding,
         model,
         names=frame["chunk_id"].to_list(),
@@ -203,6 +205,16 @@ def embed_queries(
         names=frame["query_id"].to_list(),
         prompt=embedding.query_prompt,
     )
+
+
+def _texts(chunks: pl.DataFrame) -> list[str]:
+    """What stands for each chunk: its title, if it is used, on a line of its own, and its text."""
+    texts = chunks.select(
+        pl.when(pl.col("title").is_null())
+        .then(pl.col("text"))
+        .otherwise(pl.concat_str("title", "text", separator="\n"))
+    )
+    return texts.to_series().to_list()
 
 
 def _embed(
@@ -290,6 +302,101 @@ def retrieve(
         {"rankings": store.put_frame("rankings", retrieved.rankings)},
         {**retrieved.figures, "short_queries": list(retrieved.short_queries)},
     )
+
+
+@task(
+    cache_policy=stage_policy("index_terms", "tasks.terms", libraries=("bm25s", "PyStemmer")),
+    persist_result=True,
+    result_serializer="json",
+    task_run_name="index the terms of {chunks.n_items} chunks",
+)
+def index_terms(*, workspace: Workspace, chunks: Artifact, bm25: Bm25) -> Output:
+    """Weigh the terms of chunks, titles included, for BM25."""
+    from tasks.terms import index_terms as index
+
+    measurement = Measurement("index_terms")
+    store = store_of(workspace)
+    made = index(_texts(store.frame(chunks)), bm25)
+    artifacts = {
+        "terms": store.put_frame("terms", pl.DataFrame({"term": made.terms}, {"term": pl.String})),
+        "starts": store.put_array("term_starts", made.starts),
+        "chunks": store.put_array("term_chunks", made.chunks),
+        "weights": store.put_array("term_weights", made.weights),
+    }
+    n_bytes = sum(artifact.size for artifact in artifacts.values())
+    return measurement.output(artifacts, {"n_terms": len(made.terms), "n_bytes": n_bytes})
+
+
+@task(
+    cache_policy=stage_policy(
+        "retrieve_terms", "tasks.term_retrieving", libraries=("bm25s", "PyStemmer", "numpy")
+    ),
+    persist_result=True,
+    result_serializer="json",
+    task_run_name="retrieve by terms for {queries.n_items} queries",
+)
+def retrieve_terms(
+    *,
+    workspace: Workspace,
+    terms: Artifact,
+    starts: Artifact,
+    term_chunks: Artifact,
+    weights: Artifact,
+    chunks: Artifact,
+    queries: Artifact,
+    documents: Artifact | None,
+    bm25: Bm25,
+    retrieval: Retrieval,
+    ranks_documents: bool,
+) -> Output:
+    """Rank by BM25; ``documents`` are given where a query has a filter."""
+    from tasks.term_retrieving import retrieve_terms as search
+    from tasks.terms import TermIndex
+
+    measurement = Measurement("retrieve_terms")
+    store = store_of(workspace)
+    frame = store.frame(chunks)
+    index = TermIndex(
+        terms=store.frame(terms)["term"].to_list(),
+        starts=store.array(starts),
+        chunks=store.array(term_chunks),
+        weights=store.array(weights),
+        n_chunks=frame.height,
+    )
+    retrieved = search(
+        index,
+        frame,
+        store.frame(queries),
+        config=bm25,
+        retrieval=retrieval,
+        ranks_documents=ranks_documents,
+        filters=_filters(store, documents, frame, store.frame(queries)),
+    )
+    return measurement.output(*_retrieved(store, retrieved))
+
+
+def _filters(
+    store: ArtifactStore,
+    documents: Artifact | None,
+    chunks: pl.DataFrame,
+    queries: pl.DataFrame,
+) -> Filters | None:
+    if documents is None:
+        return None
+    from tasks.filtering import Filters
+
+    metadata = pl.read_parquet(store.path(documents), columns=["doc_id", "metadata"])
+    return Filters.of(metadata, chunks, queries)
+
+
+def _retrieved(
+    store: ArtifactStore, retrieved: RankedLists
+) -> tuple[dict[str, Artifact], dict[str, Any]]:
+    artifacts = {
+        "rankings": store.put_frame("rankings", retrieved.rankings),
+        "latencies": store.put_frame("latencies", retrieved.latencies),
+    }
+    return artifacts, {**retrieved.figures, "short_queries": list(retrieved.short_queries)}
 
 
 @task(cache_policy=NO_CACHE, persist_result=False, task_run_name="fill quotes of spans")

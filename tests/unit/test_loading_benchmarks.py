@@ -9,7 +9,7 @@ import pytest
 
 from schemas.errors import InputError
 from schemas.experiment import Benchmark
-from schemas.frames import QUERIES
+from schemas.frames import BENCHMARK
 from schemas.records import GoldSpan, Judgement, Query
 from tasks.loading import (
     load_benchmark,
@@ -107,11 +107,11 @@ def test_queries_survive_their_frame(write: Write) -> None:
     empty = {"query_id": "e", "text": "y", "answers": [], "spans": [], "qrels": [], "tags": []}
     queries = load(write("b.jsonl", lines(FULL, empty, {"query_id": "007", "text": "x"})))
     frame = queries_frame(queries)
-    assert frame.schema == QUERIES
+    assert frame.schema == BENCHMARK
     assert frame["answers"].to_list() == [["maid of honor"], [], None]
     assert frame["spans"].is_null().to_list() == [False, False, True]
     assert queries_from_frame(frame) == queries
-    assert queries_frame([]).schema == QUERIES
+    assert queries_frame([]).schema == BENCHMARK
 
 
 def test_a_split_is_chosen_and_the_other_queries_are_checked_all_the_same(write: Write) -> None:
@@ -142,7 +142,11 @@ def query(**fields: Any) -> str:
     ("line", "message"),
     [
         (query(anwsers=["a"]), "anwsers: unknown key; did you mean 'answers'?"),
-        (query(filter="x = 1"), "filter: unknown key; known: query_id, text, tags, split"),
+        (query(zzz="x = 1"), "zzz: unknown key; known: query_id, text, tags, split"),
+        (query(filter="x = 1"), "filter: input should be a valid dictionary"),
+        (query(filter={}), "filter: dictionary should have at least 1 item"),
+        (query(filter={"lang": None}), "filter.lang"),
+        (query(filter={"lang": []}), "filter.lang"),
         (
             query(spans=[{"doc_id": "d", "strat": 1, "end": 2}]),
             "spans[0].strat: unknown key; did you mean 'start'?",
