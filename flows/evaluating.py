@@ -116,9 +116,11 @@ def _evaluate(experiment: Experiment, home: Home, logical_date: date | None) -> 
 
 
 def _tags(experiment: Experiment) -> list[str]:
-    """How a run is found in Prefect: experiment, retrieval method and, if any, model."""
+    """How a run is found in Prefect: experiment, retrieval method and, if any, models."""
     retrieval = experiment.retrieval
     models = [experiment.embedding.model] if retrieval.needs_vectors else []
+    if retrieval.rerank is not None:
+        models.append(retrieval.rerank.model)
     return [experiment.name, retrieval.method, *models]
 
 

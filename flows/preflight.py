@@ -15,6 +15,7 @@ from schemas.home import Home
 from tasks.fingerprints import fingerprint_plugin
 
 if TYPE_CHECKING:
+    from schemas.rerankers import Rerank
     from tasks.loading import Source
     from tasks.models import ResolvedModel
 
@@ -29,6 +30,7 @@ class Inputs:
     corpus: Source
     benchmark: Source
     model: ResolvedModel | None  # None: nothing is embedded
+    reranker: ResolvedModel | None  # None: nothing is reranked
     tokenizer_file: str | None  # None: sizes are in characters
     tokenizer_digest: str | None
     plugin_digest: str | None
@@ -69,11 +71,20 @@ def survey_inputs(experiment: Experiment, say: Callable[[str], None] | None = No
     return Inputs(
         corpus=corpus,
         benchmark=benchmark,
+        reranker=_reranker(experiment.retrieval.rerank, say),
         model=model if experiment.retrieval.needs_vectors else None,
         tokenizer_file=None if tokenizer is None else str(tokenizer),
         tokenizer_digest=None if tokenizer is None else _sha256(tokenizer),
         plugin_digest=plugin_digest,
     )
+
+
+def _reranker(rerank: Rerank | None, say: Callable[[str], None] | None) -> ResolvedModel | None:
+    if rerank is None:
+        return None
+    from tasks.models import resolve_reranker
+
+    return resolve_reranker(rerank, say=say)
 
 
 def check_benchmark(inputs: Inputs, experiment: Experiment) -> None:

@@ -85,6 +85,13 @@ def _coverage(report: Report) -> Iterator[str]:
             f"{report.sizes['n_truncated']}; the rest of each was not"
         )
         yield "  embedded. Smaller chunks, chunking.unit = 'tokens' or another model would help."
+    if report.sizes["n_pairs_truncated"]:
+        yield (
+            "Pairs of query and text longer than the reranker reads, cut at its limit: "
+            f"{report.sizes['n_pairs_truncated']}"
+        )
+    if report.sizes["n_unmatched"]:
+        yield f"Queries that share no term with any chunk: {report.sizes['n_unmatched']}"
     ties = report.sizes["ties"]
     if isinstance(ties, dict) and (ties["share_tied"] or ties["share_near"]):
         yield (

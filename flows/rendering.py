@@ -76,7 +76,9 @@ def _retrieval(settings: dict[str, Any]) -> str:
     dense = f"{index['kind']} index, {index['metric']}"
     bm25 = f"BM25, language {retrieval['bm25']['language']}"
     methods = {"dense": dense, "bm25": bm25, "hybrid": f"{dense}, and {bm25}"}
-    return f"{methods[retrieval['method']]}, depth {retrieval['depth']}"
+    rerank = retrieval["rerank"]
+    reranked = f", {_shortest(rerank['model'])} on the first {rerank['depth']}" if rerank else ""
+    return clean(f"{methods[retrieval['method']]}, depth {retrieval['depth']}{reranked}")
 
 
 def _summary(summary: dict[str, object]) -> str:

@@ -87,7 +87,9 @@ def report_of(
     retrieved = last_retrieving(pipeline.runs).output.figures
     embedded = figures.get("embed_chunks", {})
     model = pipeline.inputs.model
-    short = retrieved.get("short_queries")
+    short = dict.fromkeys(
+        query_id for found in figures.values() for query_id in _listed(found.get("short_queries"))
+    )
     return Report(
         run_id=context.run_id,
         experiment=row.experiment,
@@ -110,6 +112,8 @@ def report_of(
             "latency_p50_ms": retrieved["latency_p50_ms"],
             "latency_p95_ms": retrieved["latency_p95_ms"],
             "max_tokens": None if model is None else model.max_tokens,
+            "n_unmatched": figures.get("retrieve_terms", {}).get("n_unmatched"),
+            "n_pairs_truncated": figures.get("rerank", {}).get("n_truncated"),
             "ties": figures["rank"]["ties"],
         },
         measures=[
@@ -128,13 +132,20 @@ def report_of(
             TruthNote(query_id=note["query_id"], note=note["note"], reason=note["reason"])
             for note in notes.to_dicts()
         ],
-        short_queries=list(short) if isinstance(short, list) else [],
+        short_queries=list(short),
         left_out=list(pipeline.inputs.corpus.left_out),
         n_tasks=pipeline.n_tasks,
     )
 
 
+def _listed(value: JsonValue) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, list) else []
+
+
 def _detail(figures: Mapping[str, JsonValue]) -> str | None:
+    if "n_scored" in figures:
+        known = f", {figures['n_reused']} known" if figures["n_reused"] else ""
+        return f"{figures['n_scored']} pairs scored{known}"
     if "n_encoded" not in figures:
         return None
     known = f", {figures['n_reused']} known" if figures["n_reused"] else ""

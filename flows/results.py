@@ -206,7 +206,7 @@ def _models_of_files(inputs: Inputs, experiment: Experiment) -> list[dict[str, A
     if inputs.model is not None and endpoint is not None:
         named = {"role": "embedding", "name": endpoint.model, "revision": None}
         return [{**named, "weights_digest": None, "endpoint": endpoint.base_url}]
-    used = {"embedding": inputs.model}
+    used = {"embedding": inputs.model, "reranker": inputs.reranker}
     return [
         {
             "role": role,

@@ -13,6 +13,7 @@ from tasks.caching import StageRun
 
 if TYPE_CHECKING:
     from flows.pipeline import Pipeline
+    from schemas.rerankers import Rerank
     from tasks.models import ResolvedModel
 
 RETRIEVING = ("retrieve", "retrieve_terms", "fuse", "rerank", "retrieve_elsewhere")
@@ -38,7 +39,10 @@ def retrieve(pipeline: Pipeline, searched: Searched) -> Artifact:
     if pipeline.runs["load_benchmark"].output.figures["n_filtered"]:
         _check_filters(pipeline, searched)
         searched = replace(searched, filtered=searched.documents)
-    return METHODS[pipeline.experiment.retrieval.method](pipeline, searched)["rankings"]
+    retrieved = METHODS[pipeline.experiment.retrieval.method](pipeline, searched)
+    if pipeline.experiment.retrieval.rerank is not None:
+        retrieved = _rerank(pipeline, searched, retrieved, pipeline.experiment.retrieval.rerank)
+    return retrieved["rankings"]
 
 
 def last_retrieving(runs: Mapping[str, StageRun]) -> StageRun:
@@ -102,6 +106,49 @@ def _retrieve_terms(
     )
 
 
+def _retrieve_both(pipeline: Pipeline, searched: Searched) -> dict[str, Artifact]:
+    """Retrieve by BM25 and by vectors, and fuse the two."""
+    hybrid = pipeline.experiment.retrieval.hybrid
+    bm25 = _retrieve_terms(pipeline, searched, hybrid.bm25_depth)
+    dense = _retrieve_dense(pipeline, searched, hybrid.dense_depth)
+    return pipeline.run_stage(
+        stages.fuse,
+        dense=dense["rankings"],
+        bm25=bm25["rankings"],
+        dense_latencies=dense["latencies"],
+        bm25_latencies=bm25["latencies"],
+        queries=searched.queries,
+        hybrid=hybrid,
+        depth=pipeline.experiment.retrieval.depth,
+    )
+
+
+def _rerank(
+    pipeline: Pipeline, searched: Searched, retrieved: dict[str, Artifact], rerank: Rerank
+) -> dict[str, Artifact]:
+    """Let a CrossEncoder order the first items."""
+    model = pipeline.inputs.reranker
+    if model is None:
+        raise StageError("there is no reranking model, though the experiment reranks")
+    return pipeline.run_stage(
+        stages.rerank,
+        rankings=retrieved["rankings"],
+        latencies=retrieved["latencies"],
+        chunks=searched.chunks,
+        queries=searched.queries,
+        config=rerank,
+        model=model,
+        settings={
+            "weights": model.digest,
+            "depth": rerank.depth,
+            "batch_size": rerank.batch_size,
+            "max_length": rerank.max_length,
+            "threads": pipeline.workspace.threads,
+            "device": pipeline.workspace.device.partition(":")[0],
+        },
+    )
+
+
 def _check_filters(pipeline: Pipeline, searched: Searched) -> None:
     """Refuse filters on what no document has, before anything is embedded."""
     import polars as pl
@@ -139,4 +186,5 @@ def _model(pipeline: Pipeline) -> ResolvedModel:
 METHODS: dict[str, Callable[[Pipeline, Searched], dict[str, Artifact]]] = {
     "dense": _retrieve_dense,
     "bm25": _retrieve_terms,
+    "hybrid": _retrieve_both,
 }

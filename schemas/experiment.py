@@ -270,7 +270,15 @@ def absolute_paths(experiment: Experiment, folder: Path) -> Experiment:
             update={"path": absolute(experiment.benchmark.path)}
         ),
     }
-    model = experiment.embedding.model
-    if model.startswith((".", "/", "~")) or (folder / model).is_dir():
-        update["embedding"] = experiment.embedding.model_copy(update={"model": absolute(model)})
+
+    def located(model: str) -> str:
+        is_folder = model.startswith((".", "/", "~")) or (folder / model).is_dir()
+        return absolute(model) if is_folder else model
+
+    embedding, retrieval = experiment.embedding, experiment.retrieval
+    update["embedding"] = embedding.model_copy(update={"model": located(embedding.model)})
+    if retrieval.rerank is not None:
+        model = located(retrieval.rerank.model)
+        rerank = retrieval.rerank.model_copy(update={"model": model})
+        update["retrieval"] = retrieval.model_copy(update={"rerank": rerank})
     return experiment.model_copy(update=update)

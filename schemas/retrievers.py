@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from schemas.lexical_retrieval import Bm25
+from schemas.lexical_retrieval import Bm25, Hybrid
+from schemas.rerankers import Rerank
 from schemas.sections import Section
 
 
@@ -20,20 +21,22 @@ class Index(Section):
 class Retrieval(Section):
     """What is retrieved for each query."""
 
-    method: Literal["dense", "bm25"] = "dense"
+    method: Literal["dense", "bm25", "hybrid"] = "dense"
     depth: Annotated[int, Field(ge=1, le=1_000_000)] = 100
     max_chunks: Annotated[int | None, Field(ge=1)] = None  # document labels; None: 20 x depth
     bm25: Bm25 = Bm25()
+    hybrid: Hybrid = Hybrid()
+    rerank: Rerank | None = None  # the section absent: no reranking
 
     @property
     def needs_vectors(self) -> bool:
         """Whether chunks and queries are embedded."""
-        return self.method in ("dense",)
+        return self.method in ("dense", "hybrid")
 
     @property
     def needs_terms(self) -> bool:
         """Whether chunks and queries are cut into terms."""
-        return self.method in ("bm25",)
+        return self.method in ("bm25", "hybrid")
 
     @property
     def chunk_limit(self) -> int:
@@ -43,3 +46,12 @@ class Retrieval(Section):
     def of_list(self, depth: int | None) -> Retrieval:
         """What decides one list of items: two methods that need the same list share its stage."""
         return Retrieval(depth=depth or self.depth, max_chunks=self.max_chunks)
+
+    @model_validator(mode="after")
+    def _reranks_what_is_there(self) -> Retrieval:
+        if self.rerank is not None and self.rerank.depth > self.depth:
+            raise ValueError(
+                f"rerank.depth is {self.rerank.depth} and depth is {self.depth}: only what was "
+                "retrieved can be reranked; raise depth, or lower rerank.depth"
+            )
+        return self

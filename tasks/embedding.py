@@ -1,7 +1,7 @@
 """Texts into vectors: what was encoded once is read from the item store, the rest is encoded.
 
-The only module that knows torch and sentence-transformers, and it imports them only when a text has
-to be encoded.
+With ``tasks/reranking.py`` the only module that knows torch and sentence-transformers, and it
+imports them only when a text has to be encoded.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class SentenceEncoder:
 
     def encode(self, texts: list[str], *, prompt: str) -> Vectors:
         """(n, dim) the vector of each text."""
-        with quiet_libraries(), _torch_threads(self.threads):
+        with quiet_libraries(), torch_threads(self.threads):
             vectors = self.model.encode(
                 texts,
                 prompt=prompt,  # even when empty: else a prompt of the model's own is used
@@ -107,14 +107,14 @@ def load_encoder(
         except (RuntimeError, AssertionError, NotImplementedError) as error:
             raise ConfigurationError(
                 f"execution.device is {device!r}, which torch {torch.__version__} cannot use here "
-                f"({_first_line(error)}). 'cpu' always works."
+                f"({first_line(error)}). 'cpu' always works."
             ) from None
         try:
             loaded = SentenceTransformer(str(model.folder), device=device, local_files_only=True)
         except Exception as error:  # each kind of model has its own ways to fail
             raise ConfigurationError(
                 f"embedding.model: {model.name} cannot be loaded from {model.folder} "
-                f"({type(error).__name__}: {_first_line(error)})"
+                f"({type(error).__name__}: {first_line(error)})"
             ) from error
         loaded.float()
     return SentenceEncoder(
@@ -212,7 +212,8 @@ def _space(model: ResolvedModel, config: Embedding, *, device: str) -> dict[str,
 
 
 @contextmanager
-def _torch_threads(threads: int | None) -> Iterator[None]:
+def torch_threads(threads: int | None) -> Iterator[None]:
+    """Give torch a number of threads for a while; None: as many as it likes."""
     import torch
 
     before = torch.get_num_threads()
@@ -225,5 +226,6 @@ def _torch_threads(threads: int | None) -> Iterator[None]:
             torch.set_num_threads(before)
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message, or its class."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

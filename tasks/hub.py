@@ -19,7 +19,12 @@ UNWANTED = ["onnx/*", "openvino/*", "coreml/*"]
 
 
 def hub_snapshot(
-    name: str, revision: str | None, *, hint: str, say: Callable[[str], None] | None = None
+    name: str,
+    revision: str | None,
+    *,
+    hint: str,
+    say: Callable[[str], None] | None = None,
+    section: str = "embedding",
 ) -> tuple[Path, str]:
     """Find or download a snapshot; return its folder and its commit.
 
@@ -32,13 +37,14 @@ def hub_snapshot(
         revision: a commit, tag or branch; None: the main branch.
         hint: how else to get this model, for the message of an error.
         say: told before a download begins.
+        section: of the experiment file, for the message of an error.
 
     Raises:
         ConfigurationError: not a name, no such model or revision, or the hub cannot be reached.
     """
     if not NAME.fullmatch(name):
         raise ConfigurationError(
-            f"embedding.model is {name!r}: neither a folder nor a name on the hub, such as "
+            f"{section}.model is {name!r}: neither a folder nor a name on the hub, such as "
             "'all-MiniLM-L6-v2' or 'BAAI/bge-small-en-v1.5'"
         )
     repo = name if "/" in name else f"{DEFAULT_ORGANIZATION}/{name}"
@@ -53,10 +59,10 @@ def hub_snapshot(
                     say(f"downloading {repo} from the Hugging Face hub")
                 folder = _fetch(repo, revision, local_files_only=False)
             except Exception as error:
-                raise ConfigurationError(_explain(repo, revision, error, hint)) from None
+                raise ConfigurationError(_explain(repo, revision, error, hint, section)) from None
     if folder is None:
         raise ConfigurationError(
-            f"embedding.model: {repo} has no weights on the hub (*.safetensors or "
+            f"{section}.model: {repo} has no weights on the hub (*.safetensors or "
             f"pytorch_model.bin), so it is no sentence-transformers model. {hint}"
         )
     return folder, folder.name
@@ -88,7 +94,7 @@ def _is_offline() -> bool:
     return bool(constants.HF_HUB_OFFLINE)
 
 
-def _explain(repo: str, revision: str | None, error: Exception, hint: str) -> str:
+def _explain(repo: str, revision: str | None, error: Exception, hint: str, section: str) -> str:
     from huggingface_hub import constants
     from huggingface_hub.errors import (
         GatedRepoError,
@@ -110,6 +116,6 @@ def _explain(repo: str, revision: str | None, error: Exception, hint: str) -> st
         lines = str(error).strip().splitlines()
         reason = f"the hub could not be asked ({lines[0] if lines else type(error).__name__})"
     return (
-        f"embedding.model: {which} cannot be had. It is not in the hub's cache ({cache}), and "
+        f"{section}.model: {which} cannot be had. It is not in the hub's cache ({cache}), and "
         f"{reason}. {hint}"
     )

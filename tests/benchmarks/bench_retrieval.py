@@ -21,7 +21,8 @@ import polars as pl
 from schemas.frames import CHUNKS
 from schemas.retrievers import Index, Retrieval
 from tasks.indexing import open_index, write_index
-from tasks.retrieving import Retrieved, retrieve
+from tasks.ranked_lists import RankedLists
+from tasks.retrieving import retrieve
 
 
 def unit_vectors(n: int, dim: int, seed: int) -> np.ndarray:
@@ -66,7 +67,7 @@ def main() -> None:
         write_index(vectors, index, path)
         flat = open_index(path, index, threads=options.threads)
 
-        def ours() -> Retrieved:
+        def ours() -> RankedLists:
             return retrieve(
                 path,
                 queries,

@@ -18,8 +18,9 @@ from schemas.frames import CHUNKS, RANKINGS
 from schemas.retrievers import Index, Retrieval
 from tasks import searching
 from tasks.indexing import open_index, write_index
+from tasks.ranked_lists import RankedLists
 from tasks.rescoring import Rescorer
-from tasks.retrieving import Retrieved, retrieve
+from tasks.retrieving import retrieve
 
 METRICS = ("inner_product", "cosine", "l2")
 
@@ -49,7 +50,7 @@ def search(
     label_method: Any = "span",
     query_ids: list[str] | None = None,
     **retrieval: Any,
-) -> Retrieved:
+) -> RankedLists:
     path = folder / "index.faiss"
     write_index(vectors, Index(metric=metric), path)
     return retrieve(
@@ -254,7 +255,7 @@ DOCUMENT_VECTORS = np.array(
 ONE = np.array([[1, 0]], dtype=np.float32)
 
 
-def documents(folder: Path, **retrieval: Any) -> Retrieved:
+def documents(folder: Path, **retrieval: Any) -> RankedLists:
     return search(
         folder,
         ONE,
