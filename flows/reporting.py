@@ -143,7 +143,7 @@ def _listed(value: JsonValue) -> list[str]:
 
 
 def _detail(figures: Mapping[str, JsonValue]) -> str | None:
-    if "n_scored" in figures:
+    if "n_pairs" in figures:
         known = f", {figures['n_reused']} known" if figures["n_reused"] else ""
         return f"{figures['n_scored']} pairs scored{known}"
     if "n_encoded" not in figures:
