@@ -34,6 +34,7 @@ COMMANDS = {
     "runs": "List the latest runs; note and tag them.",
     "history": "Show how a measure went, night by night.",
     "leaderboard": "Order the experiments of a night.",
+    "compare": "Compare a run with a baseline; test it for losses that matter.",
     "worst": "List the queries that lost most between two runs.",
     "status": "Tell whether the nights still come, and land.",
     "sql": "Ask the published warehouse in SQL.",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationError, field_validator
 
+from schemas.errors import UsageError
 from schemas.measures import Measure
 from schemas.sections import Section
 
@@ -26,3 +27,27 @@ class Gate(Section):
     def _is_a_measure(cls, value: str) -> str:
         """The canonical name, under which values are stored."""
         return str(Measure.parse(value))
+
+
+def parse_gate(text: str) -> Gate:
+    """Read a gate as it is written on a command line: ``ndcg@10:0.02`` or ``ndcg@10:0.02:0.05``.
+
+    Raises:
+        UsageError: it is not so written, the measure is none, or a number is out of range.
+    """
+    measure, *numbers = (part.strip() for part in text.split(":"))
+    expected = "expected MEASURE:DELTA or MEASURE:DELTA:ALPHA, such as ndcg@10:0.02"
+    try:
+        values = dict(zip(("delta", "alpha"), map(float, numbers), strict=False))
+    except ValueError:
+        raise UsageError(f"gate {text!r}: {expected}") from None
+    if not 1 <= len(numbers) <= 2:
+        raise UsageError(
+            f"gate {text!r}: {expected}, where DELTA is the smallest loss that matters"
+        )
+    try:
+        return Gate(measure=measure, **values)  # type: ignore[arg-type]
+    except ValidationError as error:
+        fault = error.errors()[0]
+        name = ".".join(str(part) for part in fault["loc"])
+        raise UsageError(f"gate {text!r}: {name}: {fault['msg']}") from None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pandera.polars as pa
 
+from schemas.comparison_tables import Baselines, Comparisons
 from schemas.llm_tables import LlmCalls
 from schemas.result_tables import (
     Labels,
@@ -33,5 +34,7 @@ MODELS: dict[str, type[pa.DataFrameModel]] = {
     "summary_questions": SummaryQuestions,
     "llm_calls": LlmCalls,
     "events": Events,
+    "comparisons": Comparisons,
+    "baselines": Baselines,
 }
 """Table name to model, in the order in which a part is written and loaded."""

@@ -19,6 +19,8 @@ _ONCE_PER_KEY = {
     "queries": ("benchmark_digest", "query_id"),
     "measures": ("measure", "contract_version"),
     "events": ("event_id",),
+    "comparisons": ("comparison_id",),
+    "baselines": ("baseline_id",),
 }
 # Values of past runs come apart from them: what is there stays as it is.
 _VALUE_KEYS = {

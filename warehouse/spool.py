@@ -71,19 +71,25 @@ class Spool:
         return StartedRun(self.folder, run_id, experiment)
 
     def put_events(self, events: pl.DataFrame) -> Path:
-        """Leave events of their own (a note, a tag) for the loader.
+        """Leave events of their own (a note, a tag) for the loader; see ``put_tables``."""
+        return self.put_tables({"events": events})
+
+    def put_tables(self, frames: Mapping[str, pl.DataFrame]) -> Path:
+        """Leave rows that are no part of a run for the loader: events, comparisons, baselines.
+
+        Rows whose id is stored already stay as they are.
 
         Raises:
-            ValidationRefusedError: they break the table's model.
+            ValidationRefusedError: they break a table's model.
             StorageError: the spool cannot be written.
             FailedError: its disk is full.
         """
         from warehouse.validate import check_table
 
-        refusals = check_table("events", events)
+        refusals = [refusal for name in frames for refusal in check_table(name, frames[name])]
         if refusals:
             raise ValidationRefusedError(explain_refusals(refusals, None))
-        return self._put({"events": events})
+        return self._put(frames)
 
     def put_values(self, frames: Mapping[str, pl.DataFrame]) -> Path:
         """Leave values of past runs for the loader: query_metrics, run_metrics and measures.

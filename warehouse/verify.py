@@ -80,6 +80,8 @@ def _known(table: str, columns: str, target: str, where: str = "true") -> str:
 WHOLE = (
     Check("a run is stored once", _once("runs", "run_id")),
     Check("an event is stored once", _once("events", "event_id")),
+    Check("a comparison is stored once", _once("comparisons", "comparison_id, measure, tag")),
+    Check("a decision on a baseline is stored once", _once("baselines", "baseline_id")),
     Check("a contract is stored once", _once("measures", "measure, contract_version")),
     Check("a query is stored once", _once("queries", "benchmark_digest, query_id")),
     Check("a rank is stored once", _once("rankings", "rankings_digest, query_id, rank")),

@@ -13,7 +13,7 @@ import pytest
 from schemas.measures import MEASURE_PATTERN, Measure
 from schemas.tables import MODELS
 from tests.data.sample_runs import digest, sample_run
-from warehouse import rows
+from warehouse import comparison_rows, rows
 from warehouse.spool import new_run_id
 from warehouse.validate import check_table, find_refusals
 
@@ -225,6 +225,7 @@ def test_a_table_that_does_not_exist_is_refused() -> None:
         ("stages", rows.STAGES),
         ("events", rows.EVENTS),
         ("measures", rows.MEASURES),
+        ("baselines", comparison_rows.BASELINES),
     ],
 )
 def test_rows_and_models_agree_on_columns_and_types(table: str, schema: pl.Schema) -> None:

@@ -1,0 +1,158 @@
+"""Print a comparison: the verdict first, then what it rests on."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flows.fitting import dull_last
+from flows.printing import clean, print_json, print_rows, say
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from warehouse.comparisons import Comparison, MeasureComparison
+
+MOST_FLIPS = 10  # questions that a table shows; JSON holds all
+
+# The most important first: a narrow terminal shows fewer.
+MEASURES = (
+    "measure",
+    "verdict",
+    "mean",
+    "difference",
+    "low",
+    "high",
+    "p",
+    "n_worse",
+    "n_better",
+    "n_pairs",
+    "smallest_detectable",
+    "baseline_mean",
+    "effect_size",
+    "n_failed",
+    "delta",
+    "loss_bound",
+)
+SLICES = ("tag", "measure", "verdict", "difference", "low", "high", "p", "n_worse", "n_pairs")
+LOSERS = ("query_id", "difference", "value", "baseline_value", "text", "tags")
+FLIPS = ("query_id", "answer", "baseline_answer", "question")
+
+
+def print_comparison(
+    connection: DuckDBPyConnection, comparison: Comparison, *, format: str
+) -> None:
+    """Write a comparison to stdout: tables, one JSON object, or a CSV row a measure and slice."""
+    differences = find_reasons(connection, comparison)
+    if format == "json":
+        print_json(_object(comparison, differences))
+    elif format == "csv":
+        _print_csv(comparison)
+    else:
+        _print_tables(comparison, _title(connection, comparison))
+    if format != "json":
+        _say_reasons(differences)
+        if not comparison.is_gated and comparison.verdict != "not comparable":
+            say("nothing is gated; to test for a loss that matters: --gate MEASURE:DELTA")
+
+
+def find_reasons(
+    connection: DuckDBPyConnection, comparison: Comparison
+) -> dict[str, tuple[list[str], list[str]]]:
+    """Why measures cannot be compared: reason to (measures, what differs, ours first)."""
+    from flows.differing import find_differences
+
+    reasons: dict[str, tuple[list[str], list[str]]] = {}
+    for item in comparison.measures:
+        if item.verdict != "not comparable" or not comparison.baseline.run_ids:
+            continue
+        newest = max(comparison.baseline.run_ids)
+        differences = find_differences(connection, comparison.run_id, newest, item.measure)
+        # What each measure's own name stands for is no difference.
+        differences = [text for text in differences if not text.startswith("measure: ")]
+        key = "; ".join([item.reason or "", *differences])
+        names, _ = reasons.setdefault(key, ([], [item.reason or "", *differences]))
+        names.append(item.measure)
+    return reasons
+
+
+def _say_reasons(reasons: Mapping[str, tuple[list[str], list[str]]]) -> None:
+    for names, (why, *differences) in reasons.values():
+        say(f"not comparable: {', '.join(names)}: {why}")
+        for difference in differences:
+            say(f"  {difference}")
+
+
+def _print_tables(comparison: Comparison, title: str) -> None:
+    click.echo(clean(f"{comparison.verdict}: {comparison.reason}"))
+    click.echo(clean(title))
+    compared = [item for item in comparison.measures if item.verdict != "not comparable"]
+    if compared:
+        rows = [_row(item) for item in compared]
+        dull = {"n_failed": 0, "delta": None, "loss_bound": None}
+        _print_section("", rows, dull_last(rows, MEASURES, dull), {})
+    if comparison.losers:
+        rows = [dataclasses.asdict(loss) for loss in comparison.losers]
+        for row in rows:
+            row["tags"] = ", ".join(row["tags"])
+        n_lost = len(comparison.lost_query_ids)
+        title = f"Lost most on {comparison.lead}, {len(rows)} of {n_lost}:"
+        _print_section(title, rows, LOSERS, {"text": 24, "tags": 12})
+    if comparison.slices:
+        rows = [_row(item) for item in comparison.slices]
+        _print_section("By tag:", rows, SLICES, {"tag": 12})
+    if comparison.flips:
+        rows = [dataclasses.asdict(flip) for flip in comparison.flips[:MOST_FLIPS]]
+        title = f"Questions with another answer, {len(rows)} of {len(comparison.flips)}:"
+        _print_section(title, rows, FLIPS, {"question": 24})
+
+
+def _print_section(
+    title: str, rows: list[dict[str, Any]], columns: Iterable[str], texts: Mapping[str, int]
+) -> None:
+    click.echo(f"\n{clean(title)}" if title else "")
+    print_rows(rows, list(columns), format="table", texts=texts)
+
+
+def _row(item: MeasureComparison) -> dict[str, Any]:
+    p = item.p_adjusted if item.p_adjusted is not None else item.p_value
+    return dataclasses.asdict(item) | {"p": p}
+
+
+def _title(connection: DuckDBPyConnection, comparison: Comparison) -> str:
+    """Which two runs: their ends, experiments and nights."""
+    from warehouse.finding import short_ids
+
+    short = short_ids(connection)
+    rows = connection.execute(
+        "SELECT run_id, experiment, logical_date FROM runs WHERE list_contains(?, run_id)",
+        [[comparison.run_id, *comparison.baseline.run_ids]],
+    ).fetchall()
+    shown = {run: f"{name} of {night} ({short[run]})" for run, name, night in rows}
+    baseline = ", ".join(shown[run] for run in comparison.baseline.run_ids)
+    return f"{shown[comparison.run_id]} against {baseline or 'nothing'}"
+
+
+def _print_csv(comparison: Comparison) -> None:
+    rows = [dataclasses.asdict(item) for item in (*comparison.measures, *comparison.slices)]
+    columns = [field.name for field in dataclasses.fields(type(comparison.measures[0]))]
+    about = {"verdict_of_all": comparison.verdict}
+    for row in rows:
+        row["baseline_run_ids"] = " ".join(row["baseline_run_ids"])
+    print_rows((row | about for row in rows), [*columns, *about], format="csv")
+
+
+def _object(
+    comparison: Comparison, reasons: Mapping[str, tuple[list[str], list[str]]]
+) -> dict[str, Any]:
+    result = dataclasses.asdict(comparison)
+    result["is_gated"] = comparison.is_gated
+    result["compared_at"] = comparison.compared_at.isoformat(timespec="seconds")
+    result["not_comparable"] = [
+        {"measures": names, "reason": why, "differences": differences}
+        for names, (why, *differences) in reasons.values()
+    ]
+    return result
