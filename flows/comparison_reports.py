@@ -18,26 +18,28 @@ if TYPE_CHECKING:
 
 MOST_FLIPS = 10  # questions that a table shows; JSON holds all
 
-# The most important first: a narrow terminal shows fewer.
-MEASURES = (
-    "measure",
-    "verdict",
-    "mean",
-    "difference",
-    "low",
-    "high",
-    "p",
-    "n_worse",
-    "n_better",
-    "n_pairs",
-    "smallest_detectable",
-    "baseline_mean",
-    "effect_size",
-    "n_failed",
-    "delta",
-    "loss_bound",
-)
-SLICES = ("tag", "measure", "verdict", "difference", "low", "high", "p", "n_worse", "n_pairs")
+MOST_SLICES = 8  # tags of a measure that a table shows, the largest loss first
+
+# The most important first: a narrow terminal shows fewer. Names are short for its sake.
+MEASURES = {
+    "measure": "measure",
+    "verdict": "verdict",
+    "difference": "difference",
+    "low": "low",
+    "high": "high",
+    "p": "p_adjusted",
+    "worse": "n_worse",
+    "better": "n_better",
+    "pairs": "n_pairs",
+    "mean": "mean",
+    "baseline": "baseline_mean",
+    "delta": "delta",
+    "loss_bound": "loss_bound",
+    "detectable": "smallest_detectable",
+    "effect_size": "effect_size",
+    "failed": "n_failed",
+}
+SLICES = ("measure", "tag", "verdict", "difference", "low", "high", "p", "worse", "better", "pairs")
 LOSERS = ("query_id", "difference", "value", "baseline_value", "text", "tags")
 FLIPS = ("query_id", "answer", "baseline_answer", "question")
 
@@ -92,8 +94,9 @@ def _print_tables(comparison: Comparison, title: str) -> None:
     compared = [item for item in comparison.measures if item.verdict != "not comparable"]
     if compared:
         rows = [_row(item) for item in compared]
-        dull = {"n_failed": 0, "delta": None, "loss_bound": None}
-        _print_section("", rows, dull_last(rows, MEASURES, dull), {})
+        dull = {"failed": 0, "delta": None, "loss_bound": None}
+        _print_section("", rows, dull_last(rows, list(MEASURES), dull), {})
+        click.echo(_detectable(comparison, compared))
     if comparison.losers:
         rows = [dataclasses.asdict(loss) for loss in comparison.losers]
         for row in rows:
@@ -102,8 +105,9 @@ def _print_tables(comparison: Comparison, title: str) -> None:
         title = f"Lost most on {comparison.lead}, {len(rows)} of {n_lost}:"
         _print_section(title, rows, LOSERS, {"text": 24, "tags": 12})
     if comparison.slices:
-        rows = [_row(item) for item in comparison.slices]
-        _print_section("By tag:", rows, SLICES, {"tag": 12})
+        rows = [_row(item) for item in _shown_slices(comparison)]
+        title = f"By tag, {len(rows)} of {len(comparison.slices)}, the largest loss first:"
+        _print_section(title, rows, SLICES, {"tag": 12})
     if comparison.flips:
         rows = [dataclasses.asdict(flip) for flip in comparison.flips[:MOST_FLIPS]]
         title = f"Questions with another answer, {len(rows)} of {len(comparison.flips)}:"
@@ -118,8 +122,33 @@ def _print_section(
 
 
 def _row(item: MeasureComparison) -> dict[str, Any]:
-    p = item.p_adjusted if item.p_adjusted is not None else item.p_value
-    return dataclasses.asdict(item) | {"p": p}
+    return {name: getattr(item, field) for name, field in MEASURES.items()} | {"tag": item.tag}
+
+
+def _shown_slices(comparison: Comparison) -> list[MeasureComparison]:
+    """Of each measure, those that lost most, and all with a verdict."""
+    shown = []
+    for name in dict.fromkeys(item.measure for item in comparison.slices):
+        of_measure = [item for item in comparison.slices if item.measure == name]
+        shown += [
+            item
+            for place, item in enumerate(of_measure)
+            if item.verdict in ("worse", "better") or place < MOST_SLICES
+        ]
+    return shown
+
+
+def _detectable(comparison: Comparison, compared: list[MeasureComparison]) -> str:
+    """What the benchmark could have found; it decides nothing."""
+    named = [item for item in compared if item.is_gated or item.measure == comparison.lead]
+    known = [
+        f"{item.measure} {item.smallest_detectable:.4f}"
+        for item in named
+        if item.smallest_detectable is not None
+    ]
+    if not known:
+        return "No query has another value: nothing to tell the noise of this benchmark by."
+    return f"Smallest differences that these queries could show (power 0.8): {', '.join(known)}"
 
 
 def _title(connection: DuckDBPyConnection, comparison: Comparison) -> str:

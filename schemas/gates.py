@@ -46,7 +46,7 @@ def parse_gate(text: str) -> Gate:
             f"gate {text!r}: {expected}, where DELTA is the smallest loss that matters"
         )
     try:
-        return Gate(measure=measure, **values)  # type: ignore[arg-type]
+        return Gate(measure=measure, **values)
     except ValidationError as error:
         fault = error.errors()[0]
         name = ".".join(str(part) for part in fault["loc"])

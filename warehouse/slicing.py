@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from warehouse.pairing import Flags, Floats
 
-LEAST_PAIRS = 5
-"""A smaller slice is not tested: no two-sided test of four signs can reach 0.05."""
+LEAST_PAIRS = 6
+"""A smaller slice is not tested: of five signs, no two-sided p value is below 2/32 = 0.0625."""
 MOST_TAGS = 100
 """The largest are looked at: tags that name single queries are no slices."""
 

@@ -163,6 +163,7 @@ class _Tested:
             p_loss=float(self.adjusted_loss[row]),
             p_gain=float(self.adjusted_gain[row]),
             loss_bound=float(loss + math.hypot(loss_bound - loss, margin)),
+            has_moved=bool(s.n_better[row] + s.n_worse[row]),
             # The floor of a loss is the bound of a gain, seen from the other side.
             loss_floor=float(loss - math.hypot(gain_bound + loss, margin)) if margin else None,
             gain_floor=float(-loss - math.hypot(loss_bound - loss, margin)) if margin else None,

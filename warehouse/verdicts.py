@@ -33,9 +33,8 @@ class Finding:
     p_loss: float  # adjusted for the family, of a loss
     p_gain: float  # likewise of a gain
     loss_bound: float | None = None  # one-sided 1 - alpha upper bound of the loss
-    loss_floor: float | None = (
-        None  # lower bound of the loss beyond the judge's noise, if it has any
-    )
+    has_moved: bool = True  # some query has another value than before
+    loss_floor: float | None = None  # lower bound of the loss, where the judge's noise is known
     gain_floor: float | None = None  # likewise of a gain
 
 
@@ -51,7 +50,7 @@ class Evidence:
     observed: Finding | None = None  # None: no query has a score on both sides
     completions: tuple[Finding, ...] = ()  # had all failed scores been at either end
     is_bounded: bool = True  # False: some failed score has no end that it could be at
-    delta: float | None = None  # None: not gated; any difference beyond chance counts
+    delta: float | None = None  # None: not gated, see ``_conclude``
     alpha: float = 0.05
 
     @property
@@ -104,17 +103,25 @@ def _decide_by_test(evidence: Evidence, observed: Finding) -> Decision:
 
 
 def _conclude(finding: Finding, evidence: Evidence) -> Decision:
-    """Steps 4 to 7."""
+    """Steps 4 to 7.
+
+    Without a delta, as for what is not gated, any difference beyond chance counts, and it is the
+    same only where no query has another value.
+    """
     delta, alpha = evidence.delta, evidence.alpha
     least = (delta or 0.0) - TOLERANCE
     for verdict, p, size, floor in _sides(finding):
         if p <= alpha and size > 0 and size >= least and (floor is None or floor > 0):
             return Decision(verdict)
+    if delta is None and not finding.has_moved:
+        return Decision("same", "no query has another value")
     if delta is None:
         return Decision("not enough evidence", "the difference is within what chance gives")
     bound = finding.loss_bound
     if bound is not None and bound < delta:
-        return Decision("same", f"a loss would be below {bound:.4f}, and {delta:g} matters")
+        return Decision(
+            "same", f"a loss would be below {max(bound, 0.0):.4f}, and {delta:g} matters"
+        )
     shown = "of any size" if bound is None else f"of {bound:.4f}"
     return Decision("not enough evidence", f"a loss {shown} is not excluded, and {delta:g} matters")
 
