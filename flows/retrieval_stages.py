@@ -70,7 +70,9 @@ def _retrieve_dense(
         settings=_encoder_settings(pipeline, experiment.embedding.query_prompt),
         **common,
     )["vectors"]
-    index = pipeline.run_stage(stages.build_index, vectors=vectors, index=experiment.index)["index"]
+    index = pipeline.run_stage(
+        stages.build_index, vectors=vectors, index=experiment.index.for_building()
+    )["index"]
     return pipeline.run_stage(
         stages.retrieve,
         index_file=index,
@@ -78,7 +80,7 @@ def _retrieve_dense(
         query_vectors=query_vectors,
         chunks=searched.chunks,
         queries=searched.queries,
-        index=experiment.index,
+        index=experiment.index.for_searching(),
         retrieval=experiment.retrieval.of_list(depth),
         ranks_documents=experiment.labelling.method == "document",
     )

@@ -24,8 +24,9 @@ from pydantic import (
 from schemas.encoders import Embedding
 from schemas.endpoints import Budget, Endpoint, Price
 from schemas.errors import ConfigurationError
+from schemas.indexes import Index
 from schemas.measures import Measure
-from schemas.retrievers import Index, Retrieval
+from schemas.retrievers import Retrieval
 from schemas.sections import PLUGIN_PATTERN, Section
 from schemas.toml_files import apply_setting, explain_faults, read_toml
 

@@ -1,4 +1,4 @@
-"""The sections ``[index]`` and ``[retrieval]``: what is searched, and how."""
+"""The section ``[retrieval]``: what is retrieved for each query, and how."""
 
 from __future__ import annotations
 
@@ -9,13 +9,6 @@ from pydantic import Field, model_validator
 from schemas.lexical_retrieval import Bm25, Hybrid
 from schemas.rerankers import Rerank
 from schemas.sections import Section
-
-
-class Index(Section):
-    """How vectors are searched."""
-
-    kind: Literal["flat"] = "flat"
-    metric: Literal["inner_product", "cosine", "l2"] = "cosine"
 
 
 class Retrieval(Section):

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from schemas.errors import InputError
-from tasks.indexing import Ints
+from tasks.vector_blocks import Ints
 
 SHOWN = 10
 

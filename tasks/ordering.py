@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tasks.indexing import Ints
 from tasks.rescoring import Floats
+from tasks.vector_blocks import Ints
 
 Flags = NDArray[np.bool_]
 

@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from schemas.frames import RANKINGS
-from tasks.indexing import Ints
 from tasks.rescoring import Floats
+from tasks.vector_blocks import Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.errors import StageError
-from tasks.indexing import Ints, Singles
+from tasks.vector_blocks import Ints, Singles
 
 Floats = NDArray[np.float64]
 

@@ -12,13 +12,15 @@ import polars as pl
 from schemas.errors import IndexMismatchError, StageError
 from schemas.experiment import LabelMethod
 from schemas.frames import LATENCIES, RANKINGS
-from schemas.retrievers import Index, Retrieval
-from tasks.indexing import FlatIndex, Singles, open_index
+from schemas.indexes import Index
+from schemas.retrievers import Retrieval
+from tasks.indexes import Searchable, open_index
 from tasks.latencies import latency_figures
 from tasks.ordering import Items
 from tasks.ranked_lists import RankedLists
 from tasks.rescoring import Rescorer
 from tasks.searching import Ranked, Search
+from tasks.vector_blocks import Singles
 
 LATENCY_QUERIES = 200
 LATENCY_LEAST = 20  # more only while they take less than LATENCY_SECONDS together
@@ -71,6 +73,7 @@ def retrieve(
         depth=retrieval.depth,
         limit=retrieval.chunk_limit if are_documents else retrieval.depth,
         threads=threads or 1,
+        least_candidates=index.n_candidates or 1,
     )
     started = perf_counter()
     ranked, n_deepened = search.rank(np.arange(len(query_ids)))
@@ -90,7 +93,7 @@ def retrieve(
 
 
 def _check(
-    index: FlatIndex,
+    index: Searchable,
     query_vectors: Singles,
     chunk_vectors: Singles,
     chunks: pl.DataFrame,

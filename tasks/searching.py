@@ -1,8 +1,10 @@
-"""The first items of each query, exactly: FAISS proposes, float64 scores decide, ties are followed.
+"""The first items of each query: FAISS proposes, float64 scores decide, ties are followed.
 
-A search is settled when what FAISS left out cannot belong to the ranking: its last score, plus the
-most that it can be off, lies below the last score that counts. Until then more is asked for, so
-neither a tie at the end of a ranking nor the error of a float32 score is left to chance.
+A search of an exhaustive index is settled when what FAISS left out cannot belong to the ranking:
+its last score, plus the most that it can be off, lies below the last score that counts. Until then
+more is asked for, so neither a tie at the end of a ranking nor the error of a float32 score is left
+to chance. What an approximate index left out is not known: its search is settled when there are
+enough items, and ties are ordered among what was found.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tasks.indexing import FlatIndex, Ints
+from tasks.indexes import Searchable
 from tasks.ordering import Flags, Items, first_of_each, in_order
 from tasks.rescoring import Floats, Rescorer
+from tasks.vector_blocks import Ints
 
 QUERIES_AT_ONCE = 4_096  # FAISS's own block
 PAIRS_AT_ONCE = 2_000_000  # bounds the memory of candidates
@@ -44,14 +47,16 @@ class Search:
         depth: the most items of a ranking.
         limit: the most chunks that are looked at for one ranking, in the one order.
         threads: of the rescoring.
+        least_candidates: how many chunks are scored for a query, if there are so many.
     """
 
-    index: FlatIndex
+    index: Searchable
     rescorer: Rescorer
     items: Items
     depth: int
     limit: int
     threads: int
+    least_candidates: int = 1
 
     def rank(self, queries: Ints) -> tuple[Ranked, int]:
         """Rank the items of (n,) queries; also how many the first search did not settle."""
@@ -74,10 +79,11 @@ class Search:
     def _counts(self) -> list[int]:
         """How many chunks each round asks for."""
         first = min(self.limit, 2 * self.depth if self.items.are_documents else self.depth)
-        counts = [_with_spare(first)]
+        counts = [max(_with_spare(first), self.least_candidates)]
         while counts[-1] < self.limit:
             counts.append(min(DEEPER * counts[-1], _with_spare(self.limit)))
-        counts.extend(counts[-1] * DEEPER**turn for turn in range(1, ROUNDS_FOR_TIES + 1))
+        if self.index.is_exhaustive:
+            counts.extend(counts[-1] * DEEPER**turn for turn in range(1, ROUNDS_FOR_TIES + 1))
         n = self.index.n_vectors
         return sorted({min(count, n) for count in counts})
 
@@ -88,6 +94,8 @@ class Search:
         scores, rows = in_order(scores, rows, self.items.place_of_chunk)
         if count >= self.index.n_vectors:
             return scores, rows, np.ones(len(queries), dtype=np.bool_)
+        if not self.index.is_exhaustive:
+            return scores, rows, self._has_enough(rows)
         reach = proposed[:, -1].astype(np.float64) + self.rescorer.slack(queries)
         n_certain = np.minimum((scores > reach[:, None]).sum(axis=1), self.limit)
         n_found = n_certain
@@ -97,6 +105,17 @@ class Search:
             n_found = np.where(n_certain > 0, found[np.arange(len(found)), last], 0)
         enough = min(self.depth, self.items.n_items)
         return scores, rows, (n_certain >= self.limit) | (n_found >= enough)
+
+    def _has_enough(self, rows: Ints) -> Flags:
+        """(n,) whether an approximate search has to go no deeper for (n, count) chunks in order.
+
+        Fewer came back than were asked for (row -1): there are no more to be had.
+        """
+        has_ended = rows[:, -1] < 0
+        if not self.items.are_documents or rows.shape[1] >= self.limit:
+            return np.ones(len(rows), dtype=np.bool_)
+        n_found = (first_of_each(self.items.of_chunk[rows]) & (rows >= 0)).sum(axis=1)
+        return np.asarray(has_ended | (n_found >= min(self.depth, self.items.n_items)))
 
     def _rank_all_above(self, query: int) -> Ranked:
         """Rank every chunk that may score as much as the last one within the limit."""

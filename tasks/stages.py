@@ -16,9 +16,10 @@ from prefect.cache_policies import NO_CACHE
 from schemas.artifacts import Artifact
 from schemas.encoders import Embedding
 from schemas.experiment import Chunking, Labelling, Summary
+from schemas.indexes import Index
 from schemas.lexical_retrieval import Bm25, Hybrid
 from schemas.rerankers import Rerank
-from schemas.retrievers import Index, Retrieval
+from schemas.retrievers import Retrieval
 from tasks.artifacts import ArtifactStore
 from tasks.caching import Workspace, stage_policy
 from tasks.measuring import Measurement
@@ -260,9 +261,9 @@ def build_index(*, workspace: Workspace, vectors: Artifact, index: Index) -> Out
     measurement = Measurement("build_index")
     store = store_of(workspace)
     path = store.scratch_file(".faiss")
-    write_index(store.array(vectors), index, path)
+    built = write_index(store.array(vectors), index, path, threads=workspace.threads)
     artifact = store.put_file("index", path, suffix=".faiss", n_items=vectors.n_items)
-    return measurement.output({"index": artifact}, {"n_bytes": artifact.size})
+    return measurement.output({"index": artifact}, {"n_bytes": artifact.size, **built.figures})
 
 
 @task(

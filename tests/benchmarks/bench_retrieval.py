@@ -19,8 +19,10 @@ import numpy as np
 import polars as pl
 
 from schemas.frames import CHUNKS
-from schemas.retrievers import Index, Retrieval
-from tasks.indexing import open_index, write_index
+from schemas.indexes import Index
+from schemas.retrievers import Retrieval
+from tasks.indexes import open_index
+from tasks.indexing import write_index
 from tasks.ranked_lists import RankedLists
 from tasks.retrieving import retrieve
 

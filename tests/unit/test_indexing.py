@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from schemas.errors import IndexMismatchError, StageError
-from schemas.retrievers import Index
-from tasks.indexing import open_index, write_index
+from schemas.indexes import Index
+from tasks.indexes import open_index
+from tasks.indexing import write_index
 
 VECTORS = np.array([[1, 0], [0, 2], [3, 4], [-1, 0]], dtype=np.float32)
 QUERY = np.array([[2, 0]], dtype=np.float32)

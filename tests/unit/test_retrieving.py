@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 from schemas.errors import IndexMismatchError, StageError
 from schemas.frames import CHUNKS, RANKINGS
-from schemas.retrievers import Index, Retrieval
+from schemas.indexes import Index
+from schemas.retrievers import Retrieval
 from tasks import searching
-from tasks.indexing import open_index, write_index
+from tasks.indexes import open_index
+from tasks.indexing import write_index
 from tasks.ranked_lists import RankedLists
 from tasks.rescoring import Rescorer
 from tasks.retrieving import retrieve

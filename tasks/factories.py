@@ -1,0 +1,163 @@
+"""FAISS factory strings: what one makes, whether FAISS knows it, how many vectors it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.errors import StageError
+from schemas.indexes import Index
+
+ANY_DIM = 768  # to look for slips of the pen where the model's dimensions are not known
+SLIPS = ("could not parse", "unbalanced")
+OPQ_CENTROIDS = 256  # of the product quantiser that it learns its rotation with
+NESTED = ("index", "base_index", "quantizer", "storage", "refine_index")
+
+
+@dataclass(frozen=True, slots=True)
+class Centroids:
+    """The most centroids that one part of an index learns: as many vectors have to be there."""
+
+    n: int
+    part: str
+
+
+def make_index(config: Index, *, n_vectors: int, dim: int) -> Any:
+    """An empty FAISS index for so many vectors, its seeds set.
+
+    Raises:
+        StageError: FAISS cannot make it for vectors of ``dim`` dimensions.
+    """
+    faiss: Any = _faiss()
+    factory = config.factory(n_vectors=n_vectors, dim=dim)
+    metric = faiss.METRIC_L2 if config.metric == "l2" else faiss.METRIC_INNER_PRODUCT
+    try:
+        index = faiss.index_factory(dim, factory, metric)
+        if config.build_parameters is not None:
+            faiss.ParameterSpace().set_index_parameters(index, config.build_parameters)
+        if config.search_parameters is not None:
+            faiss.ParameterSpace().set_index_parameters(index, config.search_parameters)
+    except RuntimeError as error:
+        raise StageError(
+            f"index.kind = {config.kind!r}: FAISS cannot make the index {factory!r} of "
+            f"{dim}-dimensional vectors with metric {config.metric!r} ({reason(error)})"
+        ) from None
+    if config.ef_construction is not None:
+        index.hnsw.efConstruction = config.ef_construction
+    if config.seed is not None:
+        for part in parts_of(index):
+            _seed(part, config.seed)
+    return index
+
+
+def fault_of(config: Index, dim: int | None) -> str | None:
+    """Why an index cannot be made, as far as that is known without vectors; None: it can.
+
+    Args:
+        config: the experiment's section.
+        dim: dimensions of the model's vectors; None: not known yet, so only FAISS's grammar counts.
+    """
+    if config.kind == "ivf_pq" and config.pq_m is not None and dim is not None:
+        if dim % config.pq_m:
+            near = sorted((m for m in range(1, dim + 1) if dim % m == 0), key=_distance(config))
+            return (
+                f"index.pq_m = {config.pq_m} does not divide the {dim} dimensions of the model's "
+                f"vectors into equal parts; the nearest that do are {near[0]} and {near[1]}"
+            )
+        return None
+    if not config.is_factory:
+        return None
+    try:
+        index = make_index(config, n_vectors=0, dim=ANY_DIM if dim is None else dim)
+    except StageError as error:
+        is_slip = any(slip in str(error) for slip in SLIPS)
+        return str(error) if is_slip or dim is not None else None
+    if config.kind.startswith("IDMap"):
+        return f"index.kind = {config.kind!r}: leave out {type(index).__name__[5:]}: rows are ids"
+    return None
+
+
+def centroids_of(index: Any) -> Centroids:
+    """The part of an index that needs the most vectors to be trained."""
+    most = Centroids(1, "index")
+    for part in parts_of(index):
+        for n, name in _centroids(part):
+            if n > most.n:
+                most = Centroids(n, name)
+    return most
+
+
+def parts_of(index: Any) -> Iterator[Any]:
+    """An index and the indexes and transformations inside it, each as its own class."""
+    faiss: Any = _faiss()
+    index = faiss.downcast_index(index)
+    yield index
+    if isinstance(index, faiss.IndexPreTransform):
+        for i in range(index.chain.size()):
+            yield faiss.downcast_VectorTransform(index.chain.at(i))
+    for name in NESTED:
+        inner = getattr(index, name, None)
+        if isinstance(inner, faiss.Index):
+            yield from parts_of(inner)
+
+
+def is_graph(index: Any) -> bool:
+    """Whether adding vectors builds a graph, whose links depend on the order that they come in."""
+    return any(hasattr(part, "hnsw") or hasattr(part, "nsg") for part in parts_of(index))
+
+
+@contextmanager
+def faiss_threads(threads: int | None) -> Iterator[None]:
+    """FAISS with so many threads inside the block; None: as many as it likes."""
+    import faiss
+
+    before = faiss.omp_get_max_threads()
+    if threads is not None:
+        faiss.omp_set_num_threads(threads)
+    try:
+        yield
+    finally:
+        if threads is not None:
+            faiss.omp_set_num_threads(before)
+
+
+def reason(error: RuntimeError) -> str:
+    """The last line of FAISS's message, without the C++ function that raised it."""
+    last = str(error).strip().splitlines()[-1]
+    return last.rpartition("Error: ")[2].rpartition(".cpp:")[2].partition(": ")[2] or last
+
+
+def _centroids(part: Any) -> Iterator[tuple[int, str]]:
+    import faiss
+
+    if isinstance(part, faiss.IndexIVF):
+        yield part.nlist, f"{part.nlist} lists"
+    if hasattr(part, "pq"):
+        yield part.pq.ksub, f"{part.pq.ksub} centroids a part of the product quantiser"
+    if isinstance(part, faiss.OPQMatrix):
+        yield OPQ_CENTROIDS, f"{OPQ_CENTROIDS} centroids a part of OPQ's product quantiser"
+
+
+def _seed(part: Any, seed: int) -> None:
+    """Set its seeds; and no warning about few vectors: what is lost is measured."""
+    faiss: Any = _faiss()
+    for clustering in (getattr(part, "cp", None), getattr(getattr(part, "pq", None), "cp", None)):
+        if clustering is not None:
+            clustering.seed = seed
+            clustering.min_points_per_centroid = 1
+    if hasattr(part, "hnsw"):
+        part.hnsw.rng = faiss.RandomGenerator(seed)
+
+
+def _distance(config: Index) -> Any:
+    wanted = config.pq_m or 1
+    return lambda parts: (abs(parts - wanted), parts)
+
+
+def _faiss() -> Any:
+    """FAISS without the types that its stubs have wrong."""
+    import faiss
+
+    return faiss

@@ -1,0 +1,188 @@
+"""Index files opened and searched: mapped where FAISS can, scores that choose candidates.
+
+FAISS's scores are float32 and depend on how many queries are asked at once, so they only choose;
+``tasks/rescoring.py`` scores what was chosen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from schemas.errors import IndexMismatchError, StageError
+from schemas.indexes import Index
+from tasks.factories import faiss_threads, reason
+from tasks.vector_blocks import Ints, Singles, blocks, prepared
+
+CLASS_OF = {
+    "flat": "IndexFlat",
+    "hnsw": "IndexHNSWFlat",
+    "ivf_flat": "IndexIVFFlat",
+    "ivf_pq": "IndexIVFPQ",
+    "sq": "IndexScalarQuantizer",
+}
+
+
+class Searchable(Protocol):
+    """What proposes the chunks nearest to a query."""
+
+    @property
+    def dim(self) -> int:
+        """Dimensions of a vector."""
+
+    @property
+    def n_vectors(self) -> int:
+        """How many vectors it holds."""
+
+    @property
+    def is_exhaustive(self) -> bool:
+        """Whether every vector is compared: then nothing nearer was left out, up to rounding."""
+
+    def nearest(self, queries: Singles, depth: int) -> tuple[Singles, Ints]:
+        """The (n, depth) best scores and rows, best first; row -1: nothing was returned."""
+
+    def above(self, query: Singles, score: float) -> Ints:
+        """The rows of all vectors that score more than ``score`` for one (dim,) query."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenIndex:
+    """An index file. Scores: higher is nearer; with L2 minus the squared distance."""
+
+    metric: str
+    threads: int | None  # None: as many as FAISS likes
+    is_exhaustive: bool
+    faiss: Any
+
+    @property
+    def dim(self) -> int:
+        """Dimensions of a vector."""
+        return int(self.faiss.d)
+
+    @property
+    def n_vectors(self) -> int:
+        """How many vectors it holds."""
+        return int(self.faiss.ntotal)
+
+    def nearest(self, queries: Singles, depth: int) -> tuple[Singles, Ints]:
+        """The (n, depth) best scores and rows, best first; row -1: nothing was returned."""
+        with faiss_threads(self.threads):
+            scores, rows = self.faiss.search(_fitting(queries, self.dim, self.metric), depth)
+        return (-scores if self.metric == "l2" else scores), rows
+
+    def above(self, query: Singles, score: float) -> Ints:
+        """The rows of all vectors that score more than ``score`` for one (dim,) query."""
+        bound = -score if self.metric == "l2" else score
+        with faiss_threads(self.threads):
+            _, _, rows = self.faiss.range_search(
+                _fitting(query[None, :], self.dim, self.metric), float(bound)
+            )
+        return np.asarray(rows, dtype=np.int64)
+
+
+def open_index(path: Path, config: Index, *, threads: int | None = None) -> OpenIndex:
+    """Map an index file; its content is trusted, so check its digest first.
+
+    ``IO_FLAG_MMAP_IFC`` maps a flat index; ``IO_FLAG_MMAP`` would read it into memory.
+
+    Raises:
+        StageError: the file is no index, or has no such search parameter.
+        IndexMismatchError: it is of another kind, or was built for another metric.
+    """
+    import faiss
+
+    try:
+        index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+    except RuntimeError as error:
+        raise StageError(f"{path}: the index cannot be read ({reason(error)})") from None
+    metric = faiss.METRIC_L2 if config.metric == "l2" else faiss.METRIC_INNER_PRODUCT
+    wanted = faiss.Index if config.is_factory else getattr(faiss, CLASS_OF[config.kind])
+    if index.metric_type != metric or not isinstance(index, wanted):
+        raise IndexMismatchError(
+            f"{path}: a {type(index).__name__} of metric {index.metric_type} cannot serve "
+            f"index.kind = {config.kind!r} with index.metric = {config.metric!r}"
+        )
+    for parameters in _search_parameters(config):
+        try:
+            # FAISS's stubs know one of the two forms of this call only.
+            faiss.ParameterSpace().set_index_parameters(index, parameters)  # type: ignore[arg-type]
+        except RuntimeError as error:
+            raise StageError(
+                f"index.search_parameters = {parameters!r}: not of {config.kind!r} "
+                f"({reason(error)})"
+            ) from None
+    return OpenIndex(
+        metric=config.metric, threads=threads, is_exhaustive=config.is_exhaustive, faiss=index
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVectors:
+    """The stored vectors themselves, searched exhaustively a block at a time without a copy."""
+
+    metric: str
+    threads: int | None
+    vectors: Singles  # (n, dim); may be mapped
+
+    @property
+    def dim(self) -> int:
+        """Dimensions of a vector."""
+        return int(self.vectors.shape[1])
+
+    @property
+    def n_vectors(self) -> int:
+        """How many vectors there are."""
+        return len(self.vectors)
+
+    @property
+    def is_exhaustive(self) -> bool:
+        """Every vector is compared."""
+        return True
+
+    def nearest(self, queries: Singles, depth: int) -> tuple[Singles, Ints]:
+        """The (n, depth) best scores and rows, best first; row -1: there are no more."""
+        best = np.full((len(queries), depth), -np.inf, dtype=np.float32)
+        best_rows = np.full((len(queries), depth), -1, dtype=np.int64)
+        for start, block in blocks(self.vectors, self.metric):
+            scores, rows = self._index(block).nearest(queries, min(depth, len(block)))
+            scores, rows = np.hstack([best, scores]), np.hstack([best_rows, rows + start])
+            order = np.argsort(-scores, axis=1, kind="stable")[:, :depth]
+            best = np.take_along_axis(scores, order, axis=1)
+            best_rows = np.take_along_axis(rows, order, axis=1)
+        return best, best_rows
+
+    def above(self, query: Singles, score: float) -> Ints:
+        """The rows of all vectors that score more than ``score`` for one (dim,) query."""
+        found = [
+            self._index(block).above(query, score) + start
+            for start, block in blocks(self.vectors, self.metric)
+        ]
+        return np.concatenate(found)
+
+    def _index(self, block: Singles) -> OpenIndex:
+        import faiss
+
+        index = faiss.IndexFlatL2(self.dim) if self.metric == "l2" else faiss.IndexFlatIP(self.dim)
+        index.add(block)
+        return OpenIndex(self.metric, self.threads, is_exhaustive=True, faiss=index)
+
+
+def _search_parameters(config: Index) -> list[str]:
+    """In FAISS's words."""
+    if config.search_parameters is not None:
+        return [config.search_parameters]
+    own = {"efSearch": config.ef_search, "nprobe": config.n_probe}
+    return [f"{name}={value}" for name, value in own.items() if value is not None]
+
+
+def _fitting(queries: Singles, dim: int, metric: str) -> Singles:
+    if queries.shape[1] != dim:
+        raise IndexMismatchError(
+            f"the index holds {dim}-dimensional vectors, but the queries' have "
+            f"{queries.shape[1]} dimensions: it was built with another model. "
+            "Run the experiment again, or name the model the index was built with."
+        )
+    return prepared(queries, metric)

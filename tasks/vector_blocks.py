@@ -1,0 +1,68 @@
+"""Vectors a block at a time, as an index takes them: one metric, float32, nothing useless."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.errors import StageError
+
+Ints = NDArray[np.int64]
+Singles = NDArray[np.float32]
+
+BLOCK_ROWS = 16_384
+
+
+def blocks(vectors: Singles, metric: str) -> Iterator[tuple[int, Singles]]:
+    """The first row of each block of (n, dim) vectors, which may be mapped, and the block.
+
+    Raises:
+        StageError: with ``cosine``, a vector that has no direction.
+    """
+    for start in range(0, len(vectors), BLOCK_ROWS):
+        yield start, prepared(vectors[start : start + BLOCK_ROWS], metric, first_row=start)
+
+
+def sample_rows(n_vectors: int, size: int, *, seed: int) -> Ints:
+    """(size,) different rows in ascending order, the same for the same seed; all, if so many."""
+    if size >= n_vectors:
+        return np.arange(n_vectors)
+    rows = np.random.default_rng(seed).choice(n_vectors, size, replace=False, shuffle=False)
+    return np.sort(rows).astype(np.int64)
+
+
+def gathered(vectors: Singles, rows: Ints, metric: str) -> Singles:
+    """(size, dim) the vectors of ascending rows, as an index takes them."""
+    taken = np.empty((len(rows), vectors.shape[1]), dtype=np.float32)
+    for start in range(0, len(rows), BLOCK_ROWS):
+        part = rows[start : start + BLOCK_ROWS]
+        taken[start : start + BLOCK_ROWS] = prepared(vectors[part], metric, rows=part)
+    return taken
+
+
+def prepared(
+    vectors: Singles, metric: str, *, first_row: int = 0, rows: Ints | None = None
+) -> Singles:
+    """Contiguous float32; with ``cosine`` of length 1, worked out in float64 and rounded once.
+
+    Args:
+        vectors: (n, dim).
+        metric: ``index.metric``.
+        first_row: what an error calls the first of them.
+        rows: what an error calls each of them; None: they follow the first.
+    """
+    vectors = np.ascontiguousarray(vectors, dtype=np.float32)
+    if metric != "cosine":
+        return vectors
+    norms = np.sqrt(np.square(vectors, dtype=np.float64).sum(axis=1))
+    useless = np.flatnonzero(~(norms > 0) | ~np.isfinite(norms))
+    if useless.size:
+        row = first_row + useless[0] if rows is None else rows[useless[0]]
+        raise StageError(
+            f"vector {row} has the length {norms[useless[0]]}, so it has no "
+            "direction that index.metric = 'cosine' could compare"
+        )
+    normalized: Singles = np.divide(vectors, norms[:, None], dtype=np.float64).astype(np.float32)
+    return normalized
