@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from schemas.errors import StageError
-from schemas.indexes import Index
+from schemas.indexes import DEFAULTS, Index
 
 ANY_DIM = 768  # to look for slips of the pen where the model's dimensions are not known
 SLIPS = ("could not parse", "unbalanced")
@@ -72,8 +73,13 @@ def fault_of(config: Index, dim: int | None) -> str | None:
     try:
         index = make_index(config, n_vectors=0, dim=ANY_DIM if dim is None else dim)
     except StageError as error:
-        is_slip = any(slip in str(error) for slip in SLIPS)
-        return str(error) if is_slip or dim is not None else None
+        if any(slip in str(error) for slip in SLIPS):
+            return (
+                f"index.kind = {config.kind!r} is no factory string that FAISS knows "
+                f"({str(error).rpartition(' (')[2]}. Expected one of {', '.join(DEFAULTS)}, or a "
+                "string such as 'IVF256,SQ8' or 'OPQ16_64,IVF256,PQ16'"
+            )
+        return None if dim is None else str(error)
     if config.kind.startswith("IDMap"):
         return f"index.kind = {config.kind!r}: leave out {type(index).__name__[5:]}: rows are ids"
     return None
@@ -126,7 +132,7 @@ def faiss_threads(threads: int | None) -> Iterator[None]:
 def reason(error: RuntimeError) -> str:
     """The last line of FAISS's message, without the C++ function that raised it."""
     last = str(error).strip().splitlines()[-1]
-    return last.rpartition("Error: ")[2].rpartition(".cpp:")[2].partition(": ")[2] or last
+    return re.sub(r"^.*\.(cpp|h):\d+: (Error: )?('.*?' failed: ?(?=.))?", "", last)
 
 
 def _centroids(part: Any) -> Iterator[tuple[int, str]]:
@@ -134,7 +140,7 @@ def _centroids(part: Any) -> Iterator[tuple[int, str]]:
 
     if isinstance(part, faiss.IndexIVF):
         yield part.nlist, f"{part.nlist} lists"
-    if hasattr(part, "pq"):
+    if getattr(part, "pq", None) is not None:  # OPQ may hold one for later
         yield part.pq.ksub, f"{part.pq.ksub} centroids a part of the product quantiser"
     if isinstance(part, faiss.OPQMatrix):
         yield OPQ_CENTROIDS, f"{OPQ_CENTROIDS} centroids a part of OPQ's product quantiser"
