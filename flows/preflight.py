@@ -57,6 +57,8 @@ def survey_inputs(experiment: Experiment, say: Callable[[str], None] | None = No
     model = None
     if experiment.retrieval.needs_vectors or counts_tokens:
         model = resolve_model(experiment.embedding, say=say)
+    if model is not None and experiment.retrieval.needs_vectors:
+        _check_index(experiment, model)
     tokenizer = model.tokenizer_file if model is not None and counts_tokens else None
     if counts_tokens and tokenizer is None:
         why = (
@@ -150,6 +152,20 @@ def check_endpoints(experiment: Experiment, home: Home) -> None:
         from tasks.endpoint_embedding import check_endpoint
 
         check_endpoint(experiment.embedding, home.items / "embeddings")
+
+
+def _check_index(experiment: Experiment, model: ResolvedModel) -> None:
+    """Refuse an index that FAISS cannot make of the model's vectors, as far as that is known."""
+    from tasks.dimensions import dimensions_of
+    from tasks.factories import fault_of
+
+    endpoint = experiment.embedding.endpoint
+    dim = None if endpoint is None else endpoint.dimensions
+    if model.folder is not None:
+        dim = dimensions_of(model.folder)
+    fault = fault_of(experiment.index, dim)
+    if fault is not None:
+        raise ConfigurationError(fault)
 
 
 def _plugin_digest(plugin: str | None) -> str | None:

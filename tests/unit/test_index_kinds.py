@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from pydantic import ValidationError
 
 from schemas.errors import IndexMismatchError, StageError
 from schemas.indexes import Index, lists_for, parts_for
+from tasks.dimensions import dimensions_of
 from tasks.factories import fault_of, make_index
 from tasks.indexes import StoredVectors, open_index
 from tasks.indexing import write_index
@@ -72,7 +74,10 @@ def test_another_seed_learns_other_centroids(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"kind": "flat", "n_probe": 4}, r"n_probe belongs to ivf_flat, ivf_pq, but kind is 'flat'"),
+        (
+            {"kind": "flat", "n_probe": 4},
+            "n_probe belongs to ivf_flat, ivf_pq, but",
+        ),
         ({"kind": "hnsw", "pq_m": 4}, r"pq_m belongs to ivf_pq"),
         ({"kind": "hsnw"}, r"did you mean 'hnsw'\?"),
         ({"kind": "IVF99999999,Flat"}, r"more than 16777216"),
@@ -143,5 +148,25 @@ def test_defaults_suit_the_number_of_vectors_and_dimensions() -> None:
 
 def test_a_file_of_one_kind_does_not_serve_another(tmp_path: Path) -> None:
     write_index(vectors_of(100), Index(kind="hnsw"), tmp_path / "index.faiss")
-    with pytest.raises(IndexMismatchError, match="IndexHNSWFlat .* 'sq'"):
+    with pytest.raises(IndexMismatchError, match=r"IndexHNSWFlat .* 'sq'"):
         open_index(tmp_path / "index.faiss", Index(kind="sq"))
+
+
+def test_dimensions_are_read_from_a_models_files(tmp_path: Path) -> None:
+    def model(*modules: tuple[str, dict[str, Any]]) -> Path:
+        for kind, config in modules:
+            (tmp_path / kind).mkdir(exist_ok=True)
+            (tmp_path / kind / "config.json").write_text(json.dumps(config))
+        listed = [
+            {"path": kind, "type": f"sentence_transformers.models.{kind}"} for kind, _ in modules
+        ]
+        (tmp_path / "modules.json").write_text(json.dumps(listed))
+        return tmp_path
+
+    pooling = {"word_embedding_dimension": 48, "pooling_mode_mean_tokens": True}
+    both = pooling | {"pooling_mode_max_tokens": True}
+    assert dimensions_of(model(("Pooling", pooling), ("Normalize", {}))) == 48
+    assert dimensions_of(model(("Pooling", both))) == 96
+    assert dimensions_of(model(("Pooling", both), ("Dense", {"out_features": 12}))) == 12
+    assert dimensions_of(model(("Router", {}))) is None
+    assert dimensions_of(tmp_path / "nowhere") is None
