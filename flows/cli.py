@@ -16,6 +16,7 @@ from schemas.errors import RankhouseError, UsageError
 from warehouse.files import is_full
 
 if TYPE_CHECKING:
+    from flows.lasting_servers import LastingServer
     from flows.server_processes import Server
     from schemas.home import Home
 
@@ -36,6 +37,7 @@ COMMANDS = {
     "leaderboard": "Order the experiments of a night.",
     "compare": "Compare a run with a baseline; test it for losses that matter.",
     "worst": "List the queries that lost most between two runs.",
+    "recover": "Free what nights of a killed worker hold.",
     "status": "Tell whether the nights still come, and land.",
     "sql": "Ask the published warehouse in SQL.",
     "export": "Write a run as TREC, Parquet, ragas or CSV files.",
@@ -204,6 +206,25 @@ def prefect_environment(home: Home) -> Iterator[Server]:
 
     with prefect_server(home) as server:
         for name, value in {**server.environment, **LIBRARY_SETTINGS}.items():
+            os.environ.setdefault(name, value)
+        yield server
+
+
+@contextlib.contextmanager
+def serving_environment(home: Home, port: int) -> Iterator[LastingServer | None]:
+    """As ``prefect_environment``, for a server that lasts; None: a configured one is used."""
+    from flows.lasting_servers import LASTING, lasting_server
+    from flows.prefect_settings import has_configured_server, settings_for, unset
+    from schemas.home import HOME_VARIABLE
+
+    with contextlib.ExitStack() as stack:
+        server = None
+        environment = {**settings_for(home), **unset(LASTING)}
+        if not has_configured_server():
+            server = stack.enter_context(lasting_server(home, port))
+            environment = server.environment
+        os.environ[HOME_VARIABLE] = str(home.path)  # for nights, wherever they run
+        for name, value in {**environment, **LIBRARY_SETTINGS}.items():
             os.environ.setdefault(name, value)
         yield server
 

@@ -1,0 +1,231 @@
+"""Flow runs of a suite's deployment on a Prefect server: due, stale, crashed, made up."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from prefect.client.orchestration import SyncPrefectClient
+    from prefect.client.schemas.objects import FlowRun, State, StateType
+    from psutil import Process
+
+    from flows.scheduling import Timetable
+
+FLOW_RUN_VARIABLE = "PREFECT__FLOW_RUN_ID"
+"""Prefect gives it to every process that runs a flow run."""
+
+RUNS_LISTED = 200
+MADE_UP = "made-up"  # the tag of a missed night that is run after all
+STALE = "its process ended without a word (killed, or the machine went down)"
+
+
+def processes_of(flow_run_id: UUID | str | None = None) -> dict[str, list[Process]]:
+    """Processes on this machine that run flow runs, of one flow run or of all.
+
+    Returns:
+        By the flow run's id; this process, which may have been started by one, is left out.
+    """
+    import psutil
+
+    found: dict[str, list[Process]] = {}
+    for process in psutil.process_iter():
+        try:
+            name = process.environ().get(FLOW_RUN_VARIABLE)
+        except (psutil.Error, OSError):
+            continue
+        if name and process.pid != os.getpid() and str(flow_run_id or name) == name:
+            found.setdefault(name, []).append(process)
+    return found
+
+
+def end_processes(flow_run_id: UUID, seconds: float) -> None:
+    """Ask the processes of a flow run to end, and end those that do not within ``seconds``."""
+    import psutil
+
+    processes = processes_of(flow_run_id).get(str(flow_run_id), [])
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.terminate()
+    _, alive = psutil.wait_procs(processes, timeout=seconds)
+    for process in alive:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(alive, timeout=seconds)
+
+
+def crash_stale(client: SyncPrefectClient, deployment_id: UUID) -> list[FlowRun]:
+    """Set flow runs that hold the slot without a process to Crashed, and free what they hold.
+
+    A flow run whose process lives on this machine is left alone: it goes on and frees the slot
+    itself.
+
+    Returns:
+        The flow runs that were crashed.
+    """
+    alive = processes_of()
+    stale = []
+    n_alive = 0
+    for run in _runs(client, _begun(), deployment=deployment_id):
+        if str(run.id) in alive:
+            n_alive += 1
+            continue
+        _crash(client, run.id, STALE)
+        stale.append(run)
+    _free_slots(client, deployment_id, n_alive)
+    return stale
+
+
+def crash(client: SyncPrefectClient, flow_run_id: UUID, message: str) -> State | None:
+    """Set a flow run whose process has ended to Crashed, unless its state is final already.
+
+    Returns:
+        The state that it has now.
+    """
+    state = client.read_flow_run(flow_run_id).state
+    if state is None or not (state.is_final() or state.is_scheduled()):
+        _crash(client, flow_run_id, message)
+        state = client.read_flow_run(flow_run_id).state
+    return state
+
+
+def take_due(client: SyncPrefectClient, deployment_id: UUID) -> FlowRun | None:
+    """The flow run to start now; of several nights that wait only the newest is kept.
+
+    Nights wait when one takes longer than the schedule's interval, or the machine slept. What a
+    person has started in the UI is never dropped.
+    """
+    due = sorted(
+        client.get_scheduled_flow_runs_for_deployments(
+            [deployment_id], scheduled_before=datetime.now(UTC)
+        ),
+        key=lambda run: run.expected_start_time or datetime.max.replace(tzinfo=UTC),
+    )
+    nights = [run for run in due if _is_night(run)]
+    for run in nights[:-1]:
+        drop(client, run.id, "a newer night is due; only the newest one is run")
+    kept = [run for run in due if run not in nights[:-1]]
+    return client.read_flow_run(kept[0].id) if kept else None
+
+
+def has_slot(client: SyncPrefectClient, flow_run_id: UUID) -> bool:
+    """Set a flow run to Pending, which takes the deployment's slot; False: it has to wait."""
+    from prefect.states import Pending
+
+    client.set_flow_run_state(flow_run_id, Pending())
+    state = client.read_flow_run(flow_run_id).state
+    return state is not None and state.is_pending()
+
+
+def drop(client: SyncPrefectClient, flow_run_id: UUID, why: str) -> None:
+    """Cancel a flow run that has not begun."""
+    from prefect.states import Cancelled
+
+    client.set_flow_run_state(flow_run_id, Cancelled(message=why))
+
+
+def done_dates(client: SyncPrefectClient, deployment_id: UUID, timetable: Timetable) -> set[date]:
+    """Logical dates of the latest nights that ran to an end, or that a person cancelled."""
+    from prefect.client.schemas.objects import StateType
+
+    ended = (StateType.COMPLETED, StateType.FAILED, StateType.CANCELLED)
+    return {
+        timetable.logical_date(run.expected_start_time)
+        for run in _runs(client, ended, deployment=deployment_id)
+        if run.expected_start_time is not None and run.start_time is not None
+    }
+
+
+def make_up(
+    client: SyncPrefectClient, deployment_id: UUID, timetable: Timetable, since: datetime
+) -> datetime | None:
+    """Drop overdue nights and schedule the newest missed one, at the time that it was due.
+
+    Args:
+        client: of the server.
+        deployment_id: the suite's.
+        timetable: the suite's.
+        since: when the suite was first deployed.
+
+    Returns:
+        When the night that is made up was due; None: nothing was missed.
+    """
+    from prefect.states import Scheduled
+
+    now = datetime.now(UTC)
+    overdue = client.get_scheduled_flow_runs_for_deployments([deployment_id], scheduled_before=now)
+    for run in overdue:
+        if _is_night(run):
+            drop(client, run.id, "missed; only the newest missed night is made up")
+    done = done_dates(client, deployment_id, timetable)
+    fire = timetable.newest_missed(since=since, now=now, done=done)
+    if fire is not None:
+        client.create_flow_run_from_deployment(
+            deployment_id,
+            state=Scheduled(scheduled_time=fire, message="missed; made up"),
+            tags=[MADE_UP],
+        )
+    return fire
+
+
+def _crash(client: SyncPrefectClient, flow_run_id: UUID, message: str) -> None:
+    """Set a flow run, and those that it began within itself, to Crashed."""
+    from prefect.states import Crashed
+
+    for within in _runs(client, _begun(), parent=flow_run_id):
+        client.set_flow_run_state(within.id, Crashed(message=message))
+    client.set_flow_run_state(flow_run_id, Crashed(message=message))
+
+
+def _begun() -> tuple[StateType, ...]:
+    """The states that hold a slot."""
+    from prefect.client.schemas.objects import StateType
+
+    return (StateType.PENDING, StateType.RUNNING, StateType.CANCELLING)
+
+
+def _is_night(run: Any) -> bool:
+    """Whether the schedule made a flow run, not a person."""
+    return bool(run.auto_scheduled or MADE_UP in run.tags)
+
+
+def _runs(
+    client: SyncPrefectClient,
+    types: tuple[StateType, ...],
+    *,
+    deployment: UUID | None = None,
+    parent: UUID | None = None,
+) -> list[FlowRun]:
+    """The newest flow runs in one of these states: of a deployment, or within another flow run."""
+    from prefect.client.schemas.filters import (
+        FlowRunFilter,
+        FlowRunFilterDeploymentId,
+        FlowRunFilterParentFlowRunId,
+        FlowRunFilterState,
+        FlowRunFilterStateType,
+    )
+    from prefect.client.schemas.sorting import FlowRunSort
+
+    wanted = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=list(types))))
+    if deployment is not None:
+        wanted.deployment_id = FlowRunFilterDeploymentId(any_=[deployment])
+    if parent is not None:
+        wanted.parent_flow_run_id = FlowRunFilterParentFlowRunId(any_=[parent])
+    return client.read_flow_runs(
+        flow_run_filter=wanted, limit=RUNS_LISTED, sort=FlowRunSort.EXPECTED_START_TIME_DESC
+    )
+
+
+def _free_slots(client: SyncPrefectClient, deployment_id: UUID, n_alive: int) -> None:
+    """Lower the slots in use to the runs that live: a server that was killed forgets its leases."""
+    from prefect.client.schemas.actions import GlobalConcurrencyLimitUpdate
+
+    limit = client.read_deployment(deployment_id).global_concurrency_limit
+    if limit is not None and limit.active_slots > n_alive:
+        client.update_global_concurrency_limit(
+            limit.name, GlobalConcurrencyLimitUpdate(active_slots=n_alive)
+        )
