@@ -20,7 +20,10 @@ from schemas.table_rules import (
 RUN_STATUSES = ("completed", "degraded", "failed")
 STAGE_STATUSES = ("completed", "failed")
 LABEL_METHODS = ("answer_text", "span", "document")
-EVENT_KINDS = ("crashed", "warning", "damaged", "truth", "note", "tag", "untag")
+EVENT_KINDS = (
+    *("crashed", "warning", "damaged", "truth", "note", "tag", "untag"),
+    *("pruned", "notified", "notification_failed"),
+)
 
 
 class Runs(Table):

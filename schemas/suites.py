@@ -60,19 +60,29 @@ class BaselineRule(Section):
 
 
 class Keep(Section):
-    """How long, and how much of it, something is kept; a key that is absent sets no limit."""
+    """How long something is kept; without ``days`` for ever."""
 
     days: Annotated[int | None, Field(ge=1)] = None
+
+
+class KeepFiles(Keep):
+    """How long files are kept, and how much of them: the oldest go first."""
+
     gigabytes: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
 
 
 class Retention(Section):
-    """What is pruned after a night; by default nothing is."""
+    """What is pruned after a night, unless a kept run needs it; by default nothing is."""
 
-    artifacts: Keep = Keep()
-    spool: Keep = Keep()  # parts that were refused
+    artifacts: KeepFiles = KeepFiles()  # days since they were last used
+    spool: KeepFiles = KeepFiles()  # parts that were refused
     events: Keep = Keep()
     attempts: Keep = Keep()  # runs of a night beside the one that counts
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether anything is pruned at all."""
+        return self != Retention()
 
 
 class Schedule(Section):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from warehouse.files import is_full
 from warehouse.parts import Part, PartRefusedError
+from warehouse.retaining import PRUNED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +31,7 @@ _VALUE_KEYS = {
 
 
 def insert_part(connection: DuckDBPyConnection, part: Part) -> bool:
-    """Insert a part, or nothing of it; False: the run is known already.
+    """Insert a part, or nothing of it; False: the run is known already, or was removed.
 
     Raises:
         PartRefusedError: the part does not fit the tables.
@@ -69,7 +70,10 @@ def _roll_back(connection: DuckDBPyConnection) -> None:
 def _is_known(connection: DuckDBPyConnection, part: Part) -> bool:
     if part.kind != "run":
         return False
-    row = connection.execute("SELECT 1 FROM runs WHERE run_id = ?", [part.part_id]).fetchone()
+    row = connection.execute(
+        "SELECT 1 FROM runs WHERE run_id = ? UNION ALL SELECT 1 FROM events WHERE event_id = ?",
+        [part.part_id, f"{PRUNED}/{part.part_id}"],
+    ).fetchone()
     return row is not None
 
 

@@ -12,7 +12,7 @@ from schemas.errors import ConfigurationError, StorageError
 from schemas.home import Home
 from warehouse.faults import how_to_restore
 from warehouse.files import flush
-from warehouse.restoring import count_runs
+from warehouse.restoring import count_runs, count_runs_taken
 from warehouse.texts import chunk_folders, point_view_at
 
 if TYPE_CHECKING:
@@ -122,10 +122,9 @@ def _replace_copy(warehouse: OpenWarehouse, home: Home, draft: Path) -> None:
 
 
 def _refuse_fewer_runs(warehouse: OpenWarehouse, home: Home) -> None:
-    """Runs are never deleted: a copy with more of them is of another, better file."""
+    """No run goes without an event: a copy with more of them is of another, better file."""
     n_published = count_runs(home.published) if home.published.exists() else None
-    row = warehouse.connection.execute("SELECT count(*) FROM runs").fetchone()
-    n_runs = 0 if row is None else int(row[0])
+    n_runs = count_runs_taken(warehouse.connection)
     if n_published is not None and n_published > n_runs:
         raise StorageError(
             f"{home.published} holds {n_published:,} runs and {home.warehouse} only {n_runs:,}: "

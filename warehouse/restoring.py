@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from schemas.errors import StorageError
 from warehouse.faults import PUBLISHED, how_to_restore
+from warehouse.retaining import PRUNED
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 
 def refuse_lost(path: Path) -> None:
@@ -33,12 +38,20 @@ def refuse_lost(path: Path) -> None:
 
 
 def count_runs(path: Path) -> int | None:
-    """How many runs a database file holds; None: it cannot be read."""
+    """How many runs a database file has taken; None: it cannot be read."""
     import duckdb
 
     try:
         with duckdb.connect(str(path), read_only=True) as connection:
-            row = connection.execute("SELECT count(*) FROM runs").fetchone()
+            return count_runs_taken(connection)
     except (duckdb.Error, OSError):
         return None
-    return None if row is None else int(row[0])
+
+
+def count_runs_taken(connection: DuckDBPyConnection) -> int:
+    """How many runs were ever loaded: those that are there, and those that were pruned."""
+    row = connection.execute(
+        "SELECT (SELECT count(*) FROM runs) + (SELECT count(*) FROM events WHERE kind = ?)",
+        [PRUNED],
+    ).fetchone()
+    return 0 if row is None else int(row[0])

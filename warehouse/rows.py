@@ -88,7 +88,7 @@ class EventRow:
     """What happened to a run: a crash, a warning, a note, a tag."""
 
     run_id: str | None
-    kind: str  # crashed, warning, damaged, truth, note, tag or untag
+    kind: str  # one of schemas.run_tables.EVENT_KINDS
     message: str
     stage: str | None = None
     query_id: str | None = None

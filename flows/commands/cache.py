@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -129,9 +127,9 @@ def _open(store: str | None) -> tuple[Home, ArtifactStore]:
 
 
 def _records(home: Home) -> list[StageRecord]:
-    from tasks.stage_records import read_records
+    from tasks.stage_records import read_records, records_folder
 
-    return list(read_records(_results_folder(home)))
+    return list(read_records(records_folder(home)))
 
 
 def _artifact_names(records: Iterable[StageRecord]) -> set[str]:
@@ -141,10 +139,6 @@ def _artifact_names(records: Iterable[StageRecord]) -> set[str]:
         if record.output is not None
         for artifact in record.output.artifacts.values()
     }
-
-
-def _results_folder(home: Home) -> Path:
-    return Path(os.environ.get("PREFECT_LOCAL_STORAGE_PATH", home.prefect / "results"))
 
 
 def _row(record: StageRecord, artifacts: ArtifactStore) -> dict[str, object]:

@@ -1,6 +1,9 @@
-"""``rankhouse warehouse``: migrate, load and verify."""
+"""``rankhouse warehouse``: migrate, load, verify and prune."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -9,10 +12,14 @@ from flows.printing import format_option, print_rows, say
 from schemas.errors import FindingError, StorageError
 from schemas.home import find_home
 
+if TYPE_CHECKING:
+    from flows.pruning import Kept
+    from schemas.suites import Retention
+
 
 @click.group()
 def command() -> None:
-    """Migrate, load or verify the warehouse."""
+    """Migrate, load, verify or prune the warehouse."""
 
 
 @command.command()
@@ -102,3 +109,62 @@ def verify(sample: int, seed: int, format: str) -> int:
         raise FindingError(f"{home.warehouse}: {len(broken)} rows break a rule")
     say(f"{home.warehouse}: sound")
     return 0
+
+
+@command.command()
+@click.argument("suite", required=False, metavar="[SUITE]", type=click.Path(path_type=Path))
+@click.option(
+    "--older-than",
+    type=click.IntRange(min=1),
+    metavar="DAYS",
+    help="In place of a suite's [retention]: this age for everything.",
+)
+@click.option("--dry-run", is_flag=True, help="List what would go, delete nothing.")
+@format_option
+def prune(suite: Path | None, older_than: int | None, dry_run: bool, format: str) -> None:
+    """Delete what is older or larger than SUITE's [retention] allows, and list it.
+
+    Goes: attempts that a later run of the same night and configuration took the place of, events
+    about no run that is kept, refused parts, and artifacts that were not used. Stays, whatever its
+    age: what explains a kept run or is needed to compute it again, and everything of the last good
+    nights, of baselines, and of runs with a tag or note. A night does this at its end.
+
+    Example: rankhouse warehouse prune --older-than 90 --dry-run
+    """
+    from flows.pruning import prune as prune_home
+    from schemas.errors import UsageError
+
+    if (suite is None) == (older_than is None):
+        raise UsageError("say what is kept: name a suite's file, or give --older-than DAYS")
+    retention, kept = _limits(suite, older_than)
+    home = find_home()
+    done = prune_home(home, retention, kept, dry_run=dry_run)
+    columns = ("kind", "what", "n", "bytes", "last_used", "because")
+    rows = [
+        {
+            "kind": gone.kind,
+            "what": gone.what,
+            "n": gone.n,
+            "bytes": gone.n_bytes,
+            "last_used": gone.last_used and gone.last_used.strftime("%Y-%m-%d"),
+            "because": gone.because,
+        }
+        for gone in done.gone
+    ]
+    print_rows(rows, columns, format=format)
+    for note in done.notes:
+        say(note)
+    n_bytes = sum(gone.n_bytes or 0 for gone in done.gone)
+    verb = "would delete" if dry_run else "deleted"
+    say(f"{verb} {sum(gone.n for gone in done.gone):,} things, {n_bytes:,} bytes of files")
+
+
+def _limits(suite: Path | None, older_than: int | None) -> tuple[Retention, Kept]:
+    from flows.pruning import Kept, kept_of
+    from schemas.suites import Keep, KeepFiles, Retention, read_suite
+
+    if suite is not None:
+        read = read_suite(suite)
+        return read.retention, kept_of(read)
+    files, keep = KeepFiles(days=older_than), Keep(days=older_than)
+    return Retention(artifacts=files, spool=files, events=keep, attempts=keep), Kept()
