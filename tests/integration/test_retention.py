@@ -256,11 +256,12 @@ def test_what_a_kept_run_needs_to_be_computed_again_stays(command: Command, smal
     # A measure over texts, of both corpora as they were; then a night that is computed again.
     added = command("recompute", "--measure", "evidence_recall@200chars", "--since", "2020-03-01")
     assert "added to" in added.stderr
-    values = command.sql(
-        "SELECT run.logical_date, mean FROM run_metrics JOIN runs AS run USING (run_id) "
-        "WHERE measure = 'evidence_recall@200chars' AND month(run.logical_date) = 3 ORDER BY 1"
+    values = query(
+        Home(command.home),
+        "SELECT mean FROM run_metrics JOIN runs AS run USING (run_id) WHERE measure = "
+        "'evidence_recall@200chars' AND month(run.logical_date) = 3 ORDER BY run.logical_date",
     )
-    assert [row["mean"] for row in values] == [1.0, 0.75]  # the edit lost one quote of four
+    assert values == [(1.0,), (0.75,)]  # the edit lost one quote of four
     shutil.rmtree(command.folder / "docs/fr")
     again = command.evaluate(small)
     assert again["sizes"]["n_encoded"] == 0, "vectors stay by text, below the stages"
