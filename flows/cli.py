@@ -32,6 +32,7 @@ COMMANDS = {
     "demo": "Run the demo evaluation in a home of its own.",
     "init": "Write an experiment file for your own documents.",
     "evaluate": "Evaluate one experiment.",
+    "experiment": "Evaluate a grid of experiments.",
     "runs": "List the latest runs; note and tag them.",
     "history": "Show how a measure went, night by night.",
     "leaderboard": "Order the experiments of a night.",

@@ -13,6 +13,7 @@ from prefect.artifacts import create_table_artifact
 from prefect.runtime import flow_run
 from prefect.utilities.annotations import quote
 
+from flows.landing import why_spooled
 from flows.pipeline import Pipeline, store_of_workspace, workspace_of
 from flows.preflight import check_endpoints, check_storage, survey_inputs
 from flows.reporting import Report, report_of
@@ -22,7 +23,7 @@ from schemas.experiment import Experiment
 from schemas.home import Home, find_home
 from tasks import stages
 from tasks.progress import progress_writer
-from warehouse.load import LoadReport, load_parts
+from warehouse.load import load_parts
 from warehouse.spool import Spool, StartedRun, new_run_id
 
 logger = logging.getLogger("rankhouse")
@@ -66,7 +67,7 @@ def evaluate_retrieval(
             inputs,
             workspace,
             store_of_workspace(workspace),
-            _announce(started, progress_writer(shows_progress)),
+            announcer(started, progress_writer(shows_progress)),
         )
         _run_or_record_failure(pipeline, context, started, where)
         started.enter_stage("write_results")
@@ -78,7 +79,7 @@ def evaluate_retrieval(
         report = report_of(
             pipeline,
             context,
-            spooled_because=_why_spooled(loaded, context.run_id),
+            spooled_because=why_spooled(loaded, context.run_id),
             home=str(where.path),
         )
     _show_in_prefect(report)
@@ -102,16 +103,7 @@ def _run_or_record_failure(
         raise
 
 
-def _why_spooled(loaded: LoadReport, run_id: str) -> str | None:
-    """Why a finished run waits in the spool; None: it is in the warehouse."""
-    if loaded.has_landed(run_id):
-        return None
-    refused = [reason for reason in loaded.refused if reason.startswith(f"{run_id}:")]
-    held = f"the warehouse is held by {loaded.holder or 'another process'}"
-    return loaded.problem or (refused[0] if refused else held)
-
-
-def _announce(started: StartedRun, show: Callable[[str], None] | None) -> Callable[[str], None]:
+def announcer(started: StartedRun, show: Callable[[str], None] | None) -> Callable[[str], None]:
     """Say which stage the run is in: to the spool, and to a person who watches."""
 
     def announce(stage: str) -> None:

@@ -59,7 +59,7 @@ def evaluate_and_print(
     )
 
     # Refused here, before Prefect is imported or its server started.
-    _log_to_stderr()
+    log_to_stderr()
     refuse_unlikely(logical_date)
     check_benchmark(survey_inputs(experiment, say=say), experiment)
     check_storage(experiment, home)
@@ -92,10 +92,11 @@ def _evaluate(experiment: Experiment, home: Home, logical_date: date | None) -> 
         import prefect
 
         from flows.evaluate_retrieval import evaluate_retrieval
+        from flows.provenance import tags_of
         from flows.reporting import Report
 
         server.wait_until_ready()
-        with prefect.tags(*_tags(experiment)):
+        with prefect.tags(*tags_of(experiment)):
             state = evaluate_retrieval(
                 experiment,
                 home=str(home.path),
@@ -113,15 +114,6 @@ def _evaluate(experiment: Experiment, home: Home, logical_date: date | None) -> 
     if isinstance(result, BaseException):
         raise result
     return Report.model_validate(result)
-
-
-def _tags(experiment: Experiment) -> list[str]:
-    """How a run is found in Prefect: experiment, retrieval method and, if any, models."""
-    retrieval = experiment.retrieval
-    models = [experiment.embedding.model] if retrieval.needs_vectors else []
-    if retrieval.rerank is not None:
-        models.append(retrieval.rerank.model)
-    return [experiment.name, retrieval.method, *models]
 
 
 ESTIMATE_COLUMNS = (
@@ -185,7 +177,8 @@ class _SayHandler(logging.Handler):
         say(record.getMessage())
 
 
-def _log_to_stderr() -> None:
+def log_to_stderr() -> None:
+    """Show warnings of ours as lines on stderr."""
     logger = logging.getLogger("rankhouse")
     if not any(isinstance(handler, _SayHandler) for handler in logger.handlers):
         handler = _SayHandler(level=logging.WARNING)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from flows.printing import say
 from schemas.errors import StorageError
 from schemas.home import Home
+
+if TYPE_CHECKING:
+    from warehouse.load import LoadReport
 
 _LATER = "take it in with: rankhouse warehouse load"
 
@@ -34,3 +39,12 @@ def load_and_say(home: Home, *part_ids: str) -> None:
     for reason in report.refused:
         if reason.partition(":")[0] in part_ids:
             say(f"refused: {reason}")
+
+
+def why_spooled(loaded: LoadReport, run_id: str) -> str | None:
+    """Why a finished run waits in the spool; None: it is in the warehouse."""
+    if loaded.has_landed(run_id):
+        return None
+    refused = [reason for reason in loaded.refused if reason.startswith(f"{run_id}:")]
+    held = f"the warehouse is held by {loaded.holder or 'another process'}"
+    return loaded.problem or (refused[0] if refused else held)

@@ -19,6 +19,7 @@ from tasks.caching import StageRun, Workspace, run_stage
 
 if TYPE_CHECKING:
     from flows.preflight import Inputs
+    from flows.sharing import SharedStages
 
 logger = logging.getLogger("rankhouse")
 
@@ -40,6 +41,7 @@ class Pipeline:
     damage: list[str] = field(default_factory=list)
     n_tasks: int = 0
     rankings: Artifact | None = None  # of the last stage that retrieves
+    shared: SharedStages | None = None  # with the other runs of a grid
 
     def run(self) -> None:
         """Run every stage; a damaged artifact is forgotten and what made it runs again.
@@ -54,7 +56,7 @@ class Pipeline:
             except ArtifactDamagedError as error:
                 logger.warning("%s; what made it runs again", error)
                 self.damage.append(str(error))
-                self.store.forget(error.name)
+                self.store.forget_damaged(error.name)
         self._run_once()
 
     def artifact(self, stage: str, name: str) -> Artifact:
@@ -175,8 +177,9 @@ class Pipeline:
         name = task.cache_policy.stage
         self.stage = name
         self.on_stage(name)
-        self.n_tasks += 1
-        run = run_stage(task, self.store, workspace=self.workspace, **inputs)
+        call = run_stage if self.shared is None else self.shared.run
+        run = call(task, self.store, workspace=self.workspace, **inputs)
+        self.n_tasks += not run.is_shared
         self.runs[name] = run
         return run.output.artifacts
 

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from schemas.errors import ConfigurationError, UsageError
 from schemas.experiment import Experiment
 from schemas.home import Home
+from schemas.sections import Section
 from tasks.fingerprints import fingerprint_plugin
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from tasks.loading import Source
     from tasks.models import ResolvedModel
 
+
+Found = TypeVar("Found")
 
 EARLIEST = date(1970, 1, 1)  # a logical date
 
@@ -36,12 +39,17 @@ class Inputs:
     plugin_digest: str | None
 
 
-def survey_inputs(experiment: Experiment, say: Callable[[str], None] | None = None) -> Inputs:
+def survey_inputs(
+    experiment: Experiment,
+    say: Callable[[str], None] | None = None,
+    known: dict[str, Any] | None = None,
+) -> Inputs:
     """Find and hash what an experiment reads; nothing is parsed or written.
 
     Args:
         experiment: its paths are absolute.
         say: told when a model has to be downloaded first.
+        known: what was found for the other experiments of a grid, and is not hashed again; filled.
 
     Raises:
         InputError: a file is missing, empty or cannot be read.
@@ -50,13 +58,15 @@ def survey_inputs(experiment: Experiment, say: Callable[[str], None] | None = No
     from tasks.loading import survey_benchmark, survey_corpus
     from tasks.models import resolve_model
 
-    corpus = survey_corpus(experiment.corpus)
-    benchmark = survey_benchmark(experiment.benchmark)
+    known = {} if known is None else known
+    corpus = _once(known, experiment.corpus, lambda: survey_corpus(experiment.corpus))
+    benchmark = _once(known, experiment.benchmark, lambda: survey_benchmark(experiment.benchmark))
     plugin_digest = _plugin_digest(experiment.chunking.plugin)
     counts_tokens = experiment.chunking.unit == "tokens"
     model = None
     if experiment.retrieval.needs_vectors or counts_tokens:
-        model = resolve_model(experiment.embedding, say=say)
+        embedding = experiment.embedding
+        model = _once(known, embedding, lambda: resolve_model(embedding, say=say))
     if model is not None and experiment.retrieval.needs_vectors:
         _check_index(experiment, model)
     tokenizer = model.tokenizer_file if model is not None and counts_tokens else None
@@ -166,6 +176,15 @@ def _check_index(experiment: Experiment, model: ResolvedModel) -> None:
     fault = fault_of(experiment.index, dim)
     if fault is not None:
         raise ConfigurationError(fault)
+
+
+def _once(known: dict[str, Any], section: Section, find: Callable[[], Found]) -> Found:
+    """What a section of the configuration names, found once for all that have the same one."""
+    key = f"{type(section).__name__} {section.model_dump_json()}"
+    if key not in known:
+        known[key] = find()
+    found: Found = known[key]
+    return found
 
 
 def _plugin_digest(plugin: str | None) -> str | None:

@@ -1,4 +1,4 @@
-"""Where a run's code came from and what it ran on."""
+"""Where a run's code came from, what it ran on, and how Prefect shows it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import socket
 import subprocess
 from pathlib import Path
 
+from schemas.experiment import Experiment
 from tasks.fingerprints import library_versions
 
 DECIDING_LIBRARIES = (
@@ -69,3 +70,12 @@ def _git(folder: Path, *arguments: str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return result.stdout.strip() if result.returncode == 0 else None
+
+
+def tags_of(experiment: Experiment) -> list[str]:
+    """How a run is found in Prefect: experiment, retrieval method and, if any, models."""
+    retrieval = experiment.retrieval
+    models = [experiment.embedding.model] if retrieval.needs_vectors else []
+    if retrieval.rerank is not None:
+        models.append(retrieval.rerank.model)
+    return [experiment.name, retrieval.method, *models]

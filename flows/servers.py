@@ -76,7 +76,7 @@ def _temporary_server(home: Home, environment: dict[str, str]) -> Iterator[Serve
 
 
 def wait_until_recorded(flow_run_id: Any, n_tasks: int) -> bool:
-    """Wait until the server knows ``n_tasks`` finished task runs of a flow run.
+    """Wait until the server knows ``n_tasks`` finished task runs of a flow run and its subflows.
 
     The temporary server records task runs from a stream of events and loses what is still on its
     way when it stops.
@@ -85,17 +85,40 @@ def wait_until_recorded(flow_run_id: Any, n_tasks: int) -> bool:
         Whether it recorded them all within ``DRAIN_SECONDS``.
     """
     from prefect.client.orchestration import get_client
-    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 
-    wanted = FlowRunFilter(id=FlowRunFilterId(any_=[flow_run_id]))
     deadline = time.monotonic() + DRAIN_SECONDS
     with get_client(sync_client=True) as client:
         while time.monotonic() < deadline:
-            runs = client.read_task_runs(flow_run_filter=wanted)
-            if sum(run.state is not None and run.state.is_final() for run in runs) >= n_tasks:
+            if _count_finished_tasks(client, flow_run_id) >= n_tasks:
                 return True
             time.sleep(0.1)
     return False
+
+
+def _count_finished_tasks(client: Any, flow_run_id: Any) -> int:
+    """Task runs of a flow run and its subflows; the calls of the subflows are none of ours."""
+    from prefect.client.schemas.filters import (
+        FlowRunFilter,
+        FlowRunFilterId,
+        FlowRunFilterParentFlowRunId,
+    )
+
+    wanted = (
+        FlowRunFilter(id=FlowRunFilterId(any_=[flow_run_id])),
+        FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[flow_run_id])),
+    )
+    n_finished = 0
+    for flow_runs in wanted:
+        offset = 0
+        while runs := client.read_task_runs(flow_run_filter=flow_runs, offset=offset):
+            offset += len(runs)
+            n_finished += sum(
+                run.state is not None
+                and run.state.is_final()
+                and run.state.state_details.child_flow_run_id is None
+                for run in runs
+            )
+    return n_finished
 
 
 def stop_orphans(home: Home) -> None:

@@ -162,6 +162,14 @@ class ArtifactStore:
         if not self._is_local and self._files.exists(f"{self._root}/{name}"):
             self._files.rm_file(f"{self._root}/{name}")
 
+    def forget_damaged(self, name: str) -> None:
+        """Delete an artifact unless it is whole: another run may have made it again meanwhile."""
+        url = f"{self._root}/{name}"
+        if not self._files.exists(url) or not self._is_whole(name):
+            self.forget(name)
+        elif not self._is_local:  # then the local copy is what was damaged
+            (self._folder / name).unlink(missing_ok=True)
+
     def names(self) -> list[tuple[str, int]]:
         """All stored artifacts: name below the root, and bytes."""
         found = self._files.find(self._root, detail=True)
@@ -182,15 +190,15 @@ class ArtifactStore:
 
     def find_damaged(self) -> list[str]:
         """Names of stored artifacts whose bytes do not have the digest that they are named by."""
-        damaged = []
-        for name, _ in self.names():
-            with self._files.open(f"{self._root}/{name}", "rb") as stream:
-                digest = hashlib.sha256()
-                while block := stream.read(_BLOCK):
-                    digest.update(block)
-            if digest.hexdigest() != Path(name).stem:
-                damaged.append(name)
-        return damaged
+        return [name for name, _ in self.names() if not self._is_whole(name)]
+
+    def _is_whole(self, name: str) -> bool:
+        """Whether a stored artifact has the digest that it is named by."""
+        digest = hashlib.sha256()
+        with self._files.open(f"{self._root}/{name}", "rb") as stream:
+            while block := stream.read(_BLOCK):
+                digest.update(block)
+        return digest.hexdigest() == Path(name).stem
 
     def _put(
         self,

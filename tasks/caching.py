@@ -119,6 +119,7 @@ class StageRun:
     seconds: float  # of this run: a look-up when cached
     code_digest: str
     inputs: dict[str, str]  # name of each artifact it read: digest
+    is_shared: bool = False  # another run of the same grid made it, or looked it up
 
 
 def run_stage(task: Any, store: ArtifactStore, **inputs: Any) -> StageRun:

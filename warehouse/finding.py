@@ -54,6 +54,33 @@ def resolve_run(connection: DuckDBPyConnection, text: str, *, experiment: str | 
     raise UsageError(f"run {text!r}: there is no such run; {_nearest(text, runs)}")
 
 
+def resolve_grid(connection: DuckDBPyConnection, text: str) -> str:
+    """Find a grid's id: the whole, the beginning or the end of one, or ``latest``.
+
+    Raises:
+        UsageError: no such grid, or several begin or end so.
+    """
+    ids: list[str] = [
+        grid_id
+        for (grid_id,) in connection.execute(
+            "SELECT DISTINCT grid_id FROM runs WHERE grid_id IS NOT NULL ORDER BY grid_id DESC"
+        ).fetchall()
+    ]
+    if not ids:
+        raise UsageError("no grids in this home yet: run `rankhouse experiment GRID.toml`")
+    part = text.lower()
+    found = [grid_id for grid_id in ids if part and _is_part(part, grid_id)]
+    if part == "latest":
+        return ids[0]
+    if len(found) == 1:
+        return found[0]
+    shown = ", ".join((found or ids)[:SHOWN])
+    problem = (
+        f"{len(found)} grids begin or end so" if found else "there is no such grid; the newest"
+    )
+    raise UsageError(f"grid {text!r}: {problem}: {shown}")
+
+
 def short_ids(connection: DuckDBPyConnection) -> dict[str, str]:
     """Each run's id as its last characters: ``SHORT``, or as many as tell all runs apart.
 

@@ -21,17 +21,18 @@ RUNS = NamedQuery(
     """\
 WITH run AS (
     SELECT * FROM (
-        SELECT run_id, experiment, logical_date, attempt, status, started_at, seconds, config,
-            lag(config) OVER (PARTITION BY experiment ORDER BY run_id) AS config_before,
+        SELECT run_id, experiment, logical_date, attempt, status, started_at, seconds, grid_id,
+            config, lag(config) OVER (PARTITION BY experiment ORDER BY run_id) AS config_before,
             from_json(config -> '$.measures', '["VARCHAR"]') AS names
         FROM runs
         UNION ALL
         SELECT run_id, details ->> '$.experiment', NULL, NULL, 'crashed', occurred_at, NULL, NULL,
-            NULL, NULL
+            NULL, NULL, NULL
         FROM events
         WHERE kind = 'crashed' AND run_id NOT IN (SELECT run_id FROM runs)
     )
     WHERE ({experiment} IS NULL OR experiment = {experiment})
+        AND ({grid} IS NULL OR grid_id = {grid})
         AND ({tag} IS NULL OR run_id IN (SELECT run_id FROM run_tags WHERE tag = {tag}))
     ORDER BY run_id DESC
     LIMIT {limit}

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @click.group(invoke_without_command=True)
 @click.option("--experiment", help="Only runs of this experiment.")
 @click.option("--tag", help="Only runs that carry this tag.")
+@click.option("--grid", help="Only runs of this grid: its id, or latest.")
 @limit_option(default=20, help="How many runs.")
 @show_sql_option
 @format_option
@@ -29,6 +30,7 @@ def command(
     ctx: click.Context,
     experiment: str | None,
     tag: str | None,
+    grid: str | None,
     limit: int,
     show_sql: bool,
     format: str,
@@ -41,18 +43,22 @@ def command(
 
     Example: rankhouse runs --experiment demo --limit 5
     """
-    from warehouse.finding import short_ids
+    from warehouse.finding import resolve_grid, short_ids
     from warehouse.listing import RUNS
     from warehouse.reading import open_published
 
     if ctx.invoked_subcommand is not None:
         return
-    sql = RUNS.render(experiment=experiment, tag=tag, limit=limit, n_measures=3)
-    if show_sql:
-        click.echo(sql)
+    values = {"experiment": experiment, "tag": tag, "limit": limit, "n_measures": 3}
+    if show_sql and grid != "latest":  # needs no warehouse
+        click.echo(RUNS.render(grid=grid, **values))
         return
     home = find_home()
     with open_published(home) as connection:
+        sql = RUNS.render(grid=None if grid is None else resolve_grid(connection, grid), **values)
+        if show_sql:
+            click.echo(sql)
+            return
         check_experiment(connection, experiment)
         check_tag(connection, tag)
         rows = answer(connection, RUNS, sql)

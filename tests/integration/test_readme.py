@@ -116,3 +116,14 @@ def test_trec_files_are_scored(shell: Command) -> None:
 def test_every_file_that_the_readme_links_to_is_there() -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", README):
         assert Path(REPOSITORY / target).exists(), target
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_demos_grid_runs_as_the_readme_says(shell: Command) -> None:
+    listed = run(
+        shell,
+        f"export RANKHOUSE_HOME={shell.home}\n{block('rankhouse experiment deployments')}",
+    )
+    for method in ("dense", "bm25"):
+        assert len(re.findall(rf"demo-grid:size=600,method={method} ", listed)) == 3  # 2 + 1 list

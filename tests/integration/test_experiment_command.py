@@ -1,0 +1,119 @@
+"""A grid computes each distinct stage once, and one run that fails stops no other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.data.small_project import EXPERIMENT, Command
+
+GRID = EXPERIMENT.replace("size = 120\n", "") + (
+    '[grid]\n"chunking.size" = [80, 120]\n"index.metric" = ["cosine", "l2"]\n'
+)
+
+
+@pytest.fixture
+def grid(small: Path) -> Path:
+    file = small.with_name("grid.toml")
+    file.write_text(GRID, encoding="utf-8")
+    return file
+
+
+def run(command: Command, file: Path, *arguments: str, exit_code: int = 0) -> list[dict[str, Any]]:
+    result = command("experiment", str(file), "--format", "json", *arguments, exit_code=exit_code)
+    rows: list[dict[str, Any]] = json.loads(result.stdout)
+    return rows
+
+
+def stages_computed(command: Command, grid_id: str) -> dict[str, int]:
+    """How many times each distinct stage of a grid was computed."""
+    rows = command.sql(
+        "select stage_key, count(*) filter (where not cached) as n from stages "
+        f"join runs using (run_id) where grid_id = '{grid_id}' group by 1"
+    )
+    return {row["stage_key"]: row["n"] for row in rows}
+
+
+def grid_ids(command: Command) -> list[str]:
+    rows = command.sql("select distinct grid_id from runs where grid_id is not null order by 1")
+    return [row["grid_id"] for row in rows]
+
+
+def test_each_distinct_stage_is_computed_once_and_a_rerun_computes_nothing(
+    command: Command, grid: Path
+) -> None:
+    first = run(command, grid)
+    assert {row["experiment"] for row in first} == {
+        f"small:size={size},metric={metric}" for size in (80, 120) for metric in ("cosine", "l2")
+    }
+    (grid_id,) = grid_ids(command)
+    computed = stages_computed(command, grid_id)
+    # 2 loads, 1 embedding of queries; 2 x chunk, label, embed; 4 x index, retrieve, rank: but two
+    # metrics of unit vectors may rank alike, and then share the stage that measures.
+    assert set(computed.values()) == {1}
+    assert 2 + 1 + 2 * 3 + 4 * 2 + 2 <= len(computed) <= 2 + 1 + 2 * 3 + 4 * 3
+
+    second = run(command, grid)
+    assert set(stages_computed(command, grid_ids(command)[1]).values()) == {0}
+    measures = ("hit@1", "hit@3", "recall@3", "rr@5", "ndcg@5")
+    assert {(row["experiment"], *(row[name] for name in measures)) for row in first} == {
+        (row["experiment"], *(row[name] for name in measures)) for row in second
+    }
+    listed = json.loads(command("runs", "--grid", "latest", "--format", "json").stdout)
+    assert {row["run_id"] for row in listed} == {row["run_id"] for row in second}
+    assert {row["attempt"] for row in listed} == {2}
+
+
+def test_a_combination_gives_the_numbers_that_it_gives_alone(command: Command, grid: Path) -> None:
+    (row,) = run(command, grid, "--only", "*size=120,metric=l2")
+    alone = command.evaluate(
+        grid.with_name("small.toml"), "--set", "index.metric=l2", "--set", "name=alone"
+    )
+    assert {m["measure"]: m["mean"] for m in alone["measures"]}.items() <= row.items()
+    assert all(stage["cached"] for stage in alone["stages"])
+
+
+def test_a_run_that_fails_lands_as_failed_and_stops_no_other(command: Command, grid: Path) -> None:
+    plugin = grid.with_name("breaking.py")
+    plugin.write_text(
+        "def chunk(document, size):\n    raise RuntimeError('cut on purpose')\n", encoding="utf-8"
+    )
+    variants = (
+        '[[variant]]\nname = "good"\n'
+        '[[variant]]\nname = "breaking"\n"chunking.plugin" = "breaking:chunk"\n'
+    )
+    grid.write_text(EXPERIMENT + variants, encoding="utf-8")
+    command.environment["PYTHONPATH"] += f":{grid.parent}"
+    result = command("experiment", str(grid), exit_code=1)
+    assert "1 of 2 runs failed, the others have landed" in result.stderr
+    assert "cut on purpose" in result.stderr
+    rows = command.sql("select experiment, status, status_reason from runs order by 1")
+    assert [(row["experiment"], row["status"]) for row in rows] == [
+        ("small:breaking", "failed"),
+        ("small:good", "completed"),
+    ]
+    assert rows[0]["status_reason"].startswith("chunk_corpus: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "expected"),
+    [
+        ("", ["--limit", "3"], "the grid has 4 runs, more than --limit 3"),
+        ('"index.kind" = []', [], 'grid."index.kind": the list is empty'),
+        ('"chunking.sise" = [3]', [], "did you mean chunking.size?"),
+        ('"corpus.path" = ["docs", "none"]', [], "none: there is no such file or folder"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_anything_is_written(
+    offline_command: Command, text: str, arguments: list[str], expected: str
+) -> None:
+    from tests.data.small_project import write_small_project
+
+    file = write_small_project(offline_command.folder).with_name("grid.toml")
+    file.write_text(GRID + text, encoding="utf-8")
+    result = offline_command("experiment", str(file), *arguments, exit_code=2)
+    assert expected in result.stderr
+    assert not list((offline_command.home / "spool").glob("*"))
