@@ -33,6 +33,8 @@ COMMANDS = {
     "init": "Write an experiment file for your own documents.",
     "evaluate": "Evaluate one experiment.",
     "experiment": "Evaluate a grid of experiments.",
+    "nightly": "Run one night of a suite, compared and gated.",
+    "baseline": "Accept a run as what later nights are compared with.",
     "runs": "List the latest runs; note and tag them.",
     "history": "Show how a measure went, night by night.",
     "leaderboard": "Order the experiments of a night.",

@@ -21,6 +21,7 @@ from flows.results import RunContext, failed_frames_of, frames_of
 from schemas.errors import RefusedError
 from schemas.experiment import Experiment
 from schemas.home import Home, find_home
+from schemas.orders import Order
 from tasks import stages
 from tasks.progress import progress_writer
 from warehouse.load import load_parts
@@ -35,6 +36,7 @@ def evaluate_retrieval(
     home: str | None = None,
     logical_date: date | None = None,
     shows_progress: bool = False,
+    order: Order = Order(),  # noqa: B008 - frozen
 ) -> dict[str, Any]:
     """Evaluate one experiment and write the results to the warehouse.
 
@@ -43,6 +45,7 @@ def evaluate_retrieval(
         home: the home folder; by default ``$RANKHOUSE_HOME`` or the nearest ``.rankhouse/``.
         logical_date: the night that the run stands for; today in UTC by default.
         shows_progress: whether a person watches stderr.
+        order: what a suite or grid asks of the run beyond that.
 
     Returns:
         The run's report as JSON (``flows.reporting.Report``).
@@ -53,13 +56,16 @@ def evaluate_retrieval(
     """
     where = Home(Path(home)) if home else find_home()
     check_storage(experiment, where)
-    inputs = survey_inputs(experiment)
+    night = logical_date or datetime.now(UTC).date()
+    inputs = survey_inputs(experiment, night=night, stored=order.stored)
     check_endpoints(experiment, where)
     workspace = workspace_of(experiment, where, shows_progress=shows_progress)
     context = RunContext(
-        run_id=new_run_id(),
-        logical_date=logical_date or datetime.now(UTC).date(),
+        run_id=order.run_id or new_run_id(),
+        logical_date=night,
         flow_run_id=flow_run.id,
+        suite=order.suite,
+        is_backfill=order.is_backfill,
     )
     with Spool(where).start(context.run_id, experiment=experiment.name) as started:
         pipeline = Pipeline(
@@ -68,6 +74,7 @@ def evaluate_retrieval(
             workspace,
             store_of_workspace(workspace),
             announcer(started, progress_writer(shows_progress)),
+            order=order,
         )
         _run_or_record_failure(pipeline, context, started, where)
         started.enter_stage("write_results")

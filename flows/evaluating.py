@@ -61,7 +61,7 @@ def evaluate_and_print(
     # Refused here, before Prefect is imported or its server started.
     log_to_stderr()
     refuse_unlikely(logical_date)
-    check_benchmark(survey_inputs(experiment, say=say), experiment)
+    check_benchmark(survey_inputs(experiment, say=say, night=logical_date), experiment)
     check_storage(experiment, home)
     check_endpoints(experiment, home)
     say(f"home {home.path}")

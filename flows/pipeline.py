@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flows.ordering import stored_run, within_night
 from flows.retrieval_stages import Searched, retrieve
 from schemas.artifacts import Artifact, StageOutput
 from schemas.errors import ArtifactDamagedError
 from schemas.experiment import Experiment, Summary
 from schemas.home import Home
+from schemas.orders import Order
 from tasks import stages
 from tasks.artifacts import ArtifactStore
 from tasks.caching import StageRun, Workspace, run_stage
@@ -42,6 +44,7 @@ class Pipeline:
     n_tasks: int = 0
     rankings: Artifact | None = None  # of the last stage that retrieves
     shared: SharedStages | None = None  # with the other runs of a grid
+    order: Order = field(default_factory=Order)
 
     def run(self) -> None:
         """Run every stage; a damaged artifact is forgotten and what made it runs again.
@@ -109,11 +112,12 @@ class Pipeline:
         from tasks import engaging
 
         self._warn_of_unknown_prices(summary)
+        summary = within_night(summary, self.order)
         written = self.run_stage(
             stages.write_responses,
             summary=summary,
             settings=engaging.settings_of_generator(summary),
-            spent=self._spent(),
+            spent=self.spent,
             **inputs,
         )
         bank = self.run_stage(
@@ -121,7 +125,7 @@ class Pipeline:
             contexts=written["contexts"],
             summary=summary,
             settings=engaging.settings_of_judge(summary),
-            spent=self._spent(),
+            spent=self.spent,
         )["bank"]
         self.run_stage(
             stages.score_summaries,
@@ -131,10 +135,11 @@ class Pipeline:
             bank=bank,
             summary=summary,
             settings=engaging.settings_of_scores(summary),
-            spent=self._spent(),
+            spent=self.spent,
         )
 
-    def _spent(self) -> dict[str, float]:
+    @property
+    def spent(self) -> dict[str, float]:
         """Calls, tokens and money that this run has paid so far."""
         figures = [run.output.figures for run in self.runs.values() if not run.is_cached]
         return {
@@ -149,9 +154,13 @@ class Pipeline:
 
     def _load(self) -> tuple[Artifact, Artifact]:
         inputs = self.inputs
-        documents = self.run_stage(
-            stages.load_corpus, source=inputs.corpus, source_digest=inputs.corpus.digest
-        )["documents"]
+        if self.order.stored is not None:
+            self.runs["load_corpus"] = stored_run(self.order.stored, self.store)
+            documents = self.artifact("load_corpus", "documents")
+        else:
+            documents = self.run_stage(
+                stages.load_corpus, source=inputs.corpus, source_digest=inputs.corpus.digest
+            )["documents"]
         queries = self.run_stage(
             stages.load_benchmark,
             source=inputs.benchmark,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from schemas.errors import ConfigurationError, UsageError
 from schemas.experiment import Experiment
 from schemas.home import Home
+from schemas.orders import StoredDocuments, at_date
 from schemas.sections import Section
 from tasks.fingerprints import fingerprint_plugin
 
@@ -43,6 +44,9 @@ def survey_inputs(
     experiment: Experiment,
     say: Callable[[str], None] | None = None,
     known: dict[str, Any] | None = None,
+    *,
+    night: date | None = None,
+    stored: StoredDocuments | None = None,
 ) -> Inputs:
     """Find and hash what an experiment reads; nothing is parsed or written.
 
@@ -50,6 +54,8 @@ def survey_inputs(
         experiment: its paths are absolute.
         say: told when a model has to be downloaded first.
         known: what was found for the other experiments of a grid, and is not hashed again; filled.
+        night: whose corpus and benchmark, where a path says ``{date}``; None: today in UTC.
+        stored: documents in place of the corpus' files.
 
     Raises:
         InputError: a file is missing, empty or cannot be read.
@@ -59,8 +65,13 @@ def survey_inputs(
     from tasks.models import resolve_model
 
     known = {} if known is None else known
-    corpus = _once(known, experiment.corpus, lambda: survey_corpus(experiment.corpus))
-    benchmark = _once(known, experiment.benchmark, lambda: survey_benchmark(experiment.benchmark))
+    dated = at_date(experiment, night or datetime.now(UTC).date())
+    corpus = (
+        _once(known, dated.corpus, lambda: survey_corpus(dated.corpus))
+        if stored is None
+        else _source_of(stored)
+    )
+    benchmark = _once(known, dated.benchmark, lambda: survey_benchmark(dated.benchmark))
     plugin_digest = _plugin_digest(experiment.chunking.plugin)
     counts_tokens = experiment.chunking.unit == "tokens"
     model = None
@@ -97,6 +108,13 @@ def _reranker(rerank: Rerank | None, say: Callable[[str], None] | None) -> Resol
     from tasks.models import resolve_reranker
 
     return resolve_reranker(rerank, say=say)
+
+
+def _source_of(stored: StoredDocuments) -> Source:
+    """Stands for files that are not read: the documents are known by their digest."""
+    from tasks.loading import Source
+
+    return Source(files=(), format="stored", digest=stored.corpus_digest)
 
 
 def check_benchmark(inputs: Inputs, experiment: Experiment) -> None:

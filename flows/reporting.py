@@ -74,6 +74,7 @@ class Report(BaseModel):
     short_queries: list[str]
     left_out: list[str]  # files of the corpus folder that are of no kind that is read
     n_tasks: int
+    spent: dict[str, float] = {}  # calls, tokens and money that it paid LLMs
 
 
 def report_of(
@@ -135,6 +136,7 @@ def report_of(
         short_queries=list(short),
         left_out=list(pipeline.inputs.corpus.left_out),
         n_tasks=pipeline.n_tasks,
+        spent=pipeline.spent,
     )
 
 

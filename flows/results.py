@@ -15,10 +15,12 @@ from flows.provenance import git_state, machine, versions
 from schemas.comparability import comparability_key
 from schemas.experiment import Experiment, Summary
 from schemas.frames import LLM_CALLS
+from schemas.orders import at_date
 from tasks.caching import StageRun
 from tasks.engaging import version_of_judge
 from tasks.measuring import peak_memory
 from warehouse import rows
+from warehouse.baselines import BACKFILL_TAG
 
 if TYPE_CHECKING:
     from flows.pipeline import Pipeline
@@ -53,6 +55,8 @@ class RunContext:
     logical_date: date
     flow_run_id: str | None
     grid_id: str | None = None  # its runs go on side by side in one process
+    suite: str | None = None
+    is_backfill: bool = False
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     started: float = field(default_factory=time.perf_counter)
     cpu_started: float = field(default_factory=time.process_time)
@@ -77,7 +81,7 @@ def frames_of(pipeline: Pipeline, context: RunContext) -> dict[str, pl.DataFrame
     frames = {
         "runs": rows.runs_frame(run_row(pipeline, context)),
         "stages": rows.stages_frame(stage_rows(pipeline, run_id)),
-        "events": rows.events_frame(event_rows(pipeline, run_id)),
+        "events": rows.events_frame(event_rows(pipeline, context)),
         "queries": rows.queries_frame(
             read(pipeline.artifact("load_benchmark", "all_queries")),
             benchmark_digest=pipeline.inputs.benchmark.digest,
@@ -153,6 +157,7 @@ def run_row(
 ) -> rows.RunRow:
     """The run with all that its numbers rest on."""
     experiment, inputs = pipeline.experiment, pipeline.inputs
+    dated = at_date(experiment, context.logical_date)
     model = inputs.model
     commit, is_dirty = git_state()
     ended = datetime.now(UTC)
@@ -165,6 +170,7 @@ def run_row(
         status=status,
         status_reason=reason,
         grid_id=context.grid_id,
+        suite=context.suite,
         started_at=context.started_at,
         ended_at=ended,
         seconds=time.perf_counter() - context.started,
@@ -173,10 +179,10 @@ def run_row(
         peak_memory_bytes=peak_memory(),
         config=experiment.model_dump(mode="json"),
         config_digest=experiment.digest,
-        corpus_path=experiment.corpus.path,
+        corpus_path=dated.corpus.path,
         corpus_digest=inputs.corpus.digest,
         n_documents=_n_items(pipeline, "load_corpus", "documents"),
-        benchmark_path=experiment.benchmark.path,
+        benchmark_path=dated.benchmark.path,
         benchmark_digest=inputs.benchmark.digest,
         split=experiment.benchmark.split,
         n_queries=_n_items(pipeline, "load_benchmark", "queries"),
@@ -240,8 +246,9 @@ def stage_rows(pipeline: Pipeline, run_id: str) -> list[rows.StageRow]:
     ]
 
 
-def event_rows(pipeline: Pipeline, run_id: str) -> list[rows.EventRow]:
-    """What happened to the ground truth, and the damage that was repaired."""
+def event_rows(pipeline: Pipeline, context: RunContext) -> list[rows.EventRow]:
+    """What happened to the ground truth, the damage that was repaired, the tag of a back-fill."""
+    run_id = context.run_id
     notes = pipeline.store.frame(pipeline.artifact("label", "notes"))
     events = [
         rows.EventRow(
@@ -257,7 +264,9 @@ def event_rows(pipeline: Pipeline, run_id: str) -> list[rows.EventRow]:
     repaired = [
         rows.EventRow(run_id=run_id, kind="damaged", message=message) for message in pipeline.damage
     ]
-    return [*events, *repaired]
+    tags = [BACKFILL_TAG] if context.is_backfill else []
+    tagged = [rows.EventRow(run_id=run_id, kind="tag", message=tag) for tag in tags]
+    return [*events, *repaired, *tagged]
 
 
 def _stage_row(run: StageRun, run_id: str, position: int) -> rows.StageRow:

@@ -155,6 +155,11 @@ class Budget(Section):
     tokens: Annotated[int | None, Field(ge=1)] = None
     money: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
 
+    @property
+    def label(self) -> str:
+        """What it is called where it was reached."""
+        return "summary.budget"
+
     @model_validator(mode="after")
     def _limits_something(self) -> Budget:
         if self.calls is None and self.tokens is None and self.money is None:

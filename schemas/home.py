@@ -46,6 +46,16 @@ class Home:
         return self.path / "spool"
 
     @property
+    def requests(self) -> Path:
+        """Comparisons that nights have asked for and nobody has made yet."""
+        return self.path / "requests"
+
+    @property
+    def suites(self) -> Path:
+        """Which file each suite of this home is read from."""
+        return self.path / "suites"
+
+    @property
     def prefect(self) -> Path:
         """Prefect's database and result records."""
         return self.path / "prefect"

@@ -155,6 +155,13 @@ class ArtifactStore:
         except FileNotFoundError:
             return False
 
+    def size_of(self, name: str) -> int | None:
+        """Bytes of a stored artifact by its name; None: it is not there."""
+        try:
+            return int(self._files.size(f"{self._root}/{name}"))
+        except FileNotFoundError:
+            return None
+
     def forget(self, name: str) -> None:
         """Delete an artifact by its name, here and in the store; fine when it is already gone."""
         self._verified.discard(Path(name).stem)

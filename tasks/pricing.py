@@ -101,7 +101,7 @@ class Ledger:
         budget = self.budget or Budget(calls=1)
         named = (("calls", budget.calls), ("tokens", budget.tokens), ("money", budget.money))
         limits = ", ".join(f"{value} {name}" for name, value in named if value is not None)
-        return f"summary.budget is reached ({limits}); what was answered is kept"
+        return f"{budget.label} is reached ({limits}); what was answered is kept"
 
 
 def today() -> date:

@@ -81,8 +81,8 @@ def comparisons_frame(
         details: more for the column of that name of every row, such as what differs.
     """
     rows = [
-        _row(comparison, item, dict(details or {}))
-        for item in (*comparison.measures, *comparison.slices)
+        _row(comparison, item, dict(details or {}) | _details(comparison, item, position))
+        for position, item in enumerate((*comparison.measures, *comparison.slices))
     ]
     return pl.DataFrame(rows, schema=COMPARISONS)
 
@@ -107,20 +107,28 @@ def _row(
         "baseline_run_ids": list(item.baseline_run_ids or comparison.baseline.run_ids),
         "seed": comparison.seed,
         "compared_at": plain_value(comparison.compared_at),
-        "details": plain_value(details | _details(comparison, item)),
+        "details": plain_value(details),
     }
     return {name: (values | about)[name] for name in COMPARISONS}
 
 
-def _details(comparison: Comparison, item: MeasureComparison) -> dict[str, Any]:
+def _details(comparison: Comparison, item: MeasureComparison, position: int) -> dict[str, Any]:
     """What has no column: the verdict of the whole, and, of the leading measure, who lost."""
     details: dict[str, Any] = {
-        "comparison": {"verdict": comparison.verdict, "reason": comparison.reason},
+        "comparison": {
+            "verdict": comparison.verdict,
+            "reason": comparison.reason,
+            "baseline_run_ids": comparison.baseline.run_ids,
+            "lead": comparison.lead,
+        },
+        "position": position,
         "n_failed": item.n_failed,
         "coverage": item.coverage,
         "loss_bound": item.loss_bound,
         "n_resamples": comparison.n_resamples,
     }
     if item.measure == comparison.lead and item.tag is None:
-        details["lost_most"] = [loss.query_id for loss in comparison.losers]
+        details["lost_most"] = [dataclasses.asdict(loss) for loss in comparison.losers]
+        details["lost_query_ids"] = comparison.lost_query_ids
+        details["flips"] = [dataclasses.asdict(flip) for flip in comparison.flips]
     return details

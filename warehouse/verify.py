@@ -104,6 +104,16 @@ WHOLE = (
         )
         for name, column in (("queries", "benchmark_digest"), ("labels", "labels_digest"))
     ),
+    *(
+        Check(f"{table} are about runs that are stored", _known(table, "run_id", "runs"))
+        for table in ("comparisons", "baselines")
+    ),
+    Check(
+        "a comparison's baseline is stored",
+        "SELECT DISTINCT run_id, baseline FROM "
+        "(SELECT run_id, unnest(baseline_run_ids) AS baseline FROM comparisons) "
+        "WHERE baseline NOT IN (SELECT run_id FROM runs)",
+    ),
     Check(
         "ranks count from 1",
         "SELECT rankings_digest, query_id, max(rank) AS last, count(*) AS n_ranks FROM rankings "

@@ -365,7 +365,8 @@ def test_a_comparison_becomes_rows_that_its_table_takes() -> None:
     ]
     details = json.loads(stored[0][6])
     assert details["differs"] == ["index"]
-    assert details["comparison"] == {"verdict": "worse", "reason": found.reason}
+    assert details["comparison"]["verdict"] == "worse"
+    assert details["comparison"]["reason"] == found.reason
     assert len(details["lost_most"]) == 8
 
 
