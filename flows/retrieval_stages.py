@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from schemas.artifacts import Artifact
-from schemas.errors import ConfigurationError, StageError
+from schemas.errors import StageError
 from tasks import stages
 from tasks.caching import StageRun
 
@@ -54,8 +54,6 @@ def _retrieve_dense(
     pipeline: Pipeline, searched: Searched, depth: int | None = None
 ) -> dict[str, Artifact]:
     """Embed chunks and queries, index the chunks' vectors and search them."""
-    if searched.filtered is not None:
-        raise ConfigurationError("filters work with retrieval.method = 'bm25' so far")
     experiment, model = pipeline.experiment, _model(pipeline)
     common = {"embedding": experiment.embedding, "model": model}
     vectors = pipeline.run_stage(
@@ -80,6 +78,7 @@ def _retrieve_dense(
         query_vectors=query_vectors,
         chunks=searched.chunks,
         queries=searched.queries,
+        documents=searched.filtered,
         index=experiment.index.for_searching(),
         retrieval=experiment.retrieval.of_list(depth),
         ranks_documents=experiment.labelling.method == "document",

@@ -6,7 +6,7 @@ FAISS's scores are float32 and depend on how many queries are asked at once, so 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -47,6 +47,9 @@ class Searchable(Protocol):
     def above(self, query: Singles, score: float) -> Ints:
         """The rows of all vectors that score more than ``score`` for one (dim,) query."""
 
+    def within(self, rows: Ints) -> Searchable:
+        """The same index, as if it held only the vectors of (n,) ascending rows, at least one."""
+
 
 @dataclass(frozen=True, slots=True)
 class OpenIndex:
@@ -56,6 +59,7 @@ class OpenIndex:
     threads: int | None  # None: as many as FAISS likes
     is_exhaustive: bool
     faiss: Any
+    only: Only | None = None  # None: all of its vectors
 
     @property
     def dim(self) -> int:
@@ -65,22 +69,87 @@ class OpenIndex:
     @property
     def n_vectors(self) -> int:
         """How many vectors it holds."""
-        return int(self.faiss.ntotal)
+        return int(self.faiss.ntotal) if self.only is None else len(self.only.rows)
 
     def nearest(self, queries: Singles, depth: int) -> tuple[Singles, Ints]:
         """The (n, depth) best scores and rows, best first; row -1: nothing was returned."""
+        if self.only is not None and depth >= len(self.only.rows):
+            return self.only.all_of(len(queries), depth)
         with faiss_threads(self.threads):
-            scores, rows = self.faiss.search(_fitting(queries, self.dim, self.metric), depth)
+            scores, rows = self._ask(
+                self.faiss.search, _fitting(queries, self.dim, self.metric), depth
+            )
         return (-scores if self.metric == "l2" else scores), rows
 
     def above(self, query: Singles, score: float) -> Ints:
         """The rows of all vectors that score more than ``score`` for one (dim,) query."""
         bound = -score if self.metric == "l2" else score
         with faiss_threads(self.threads):
-            _, _, rows = self.faiss.range_search(
-                _fitting(query[None, :], self.dim, self.metric), float(bound)
+            _, _, rows = self._ask(
+                self.faiss.range_search,
+                _fitting(query[None, :], self.dim, self.metric),
+                float(bound),
             )
         return np.asarray(rows, dtype=np.int64)
+
+    def within(self, rows: Ints) -> OpenIndex:
+        """The same index, as if it held only the vectors of (n,) ascending rows, at least one."""
+        return replace(self, only=Only.of(rows, self.faiss))
+
+    def _ask(self, search: Any, queries: Singles, limit: float) -> Any:
+        if self.only is None:
+            return search(queries, limit)
+        try:
+            return search(queries, limit, params=self.only.parameters)
+        except RuntimeError as error:
+            raise StageError(
+                f"FAISS cannot keep a search of a {type(self.faiss).__name__} to what a query's "
+                f"filter lets through ({reason(error)}). Choose another index.kind."
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """Some of an index's vectors."""
+
+    rows: Ints  # (n,) ascending
+    parameters: Any  # FAISS's, which keep a search to them
+
+    @classmethod
+    def of(cls, rows: Ints, index: Any) -> Only:
+        """For one index, whose own search parameters stay as they are."""
+        import faiss
+
+        known: Any = faiss  # its stubs do not know that a selector takes an array
+        is_in = np.zeros(index.ntotal, dtype=np.bool_)
+        is_in[rows] = True
+        bitmap = known.IDSelectorBitmap(np.packbits(is_in, bitorder="little"))
+        return cls(rows, _parameters(faiss.downcast_index(index), bitmap))
+
+    def all_of(self, n_queries: int, depth: int) -> tuple[Singles, Ints]:
+        """(n_queries, depth) every row, then -1; nothing has to be searched."""
+        rows = np.full((n_queries, depth), -1, dtype=np.int64)
+        rows[:, : len(self.rows)] = self.rows
+        return np.zeros(rows.shape, dtype=np.float32), rows
+
+
+def _parameters(index: Any, selector: Any) -> Any:
+    """Search parameters of an index's class with its own settings and a selector."""
+    import faiss
+
+    known: Any = faiss  # its stubs lack some of these
+
+    if isinstance(index, faiss.IndexPreTransform):
+        inner = _parameters(faiss.downcast_index(index.index), selector)
+        return known.SearchParametersPreTransform(index_params=inner)
+    if isinstance(index, faiss.IndexRefine):
+        inner = _parameters(faiss.downcast_index(index.base_index), selector)
+        return known.IndexRefineSearchParameters(k_factor=index.k_factor, base_index_params=inner)
+    if isinstance(index, faiss.IndexIVF):
+        return known.SearchParametersIVF(sel=selector, nprobe=index.nprobe)
+    if isinstance(index, faiss.IndexHNSW):
+        return known.SearchParametersHNSW(sel=selector, efSearch=index.hnsw.efSearch)
+    return known.SearchParameters(sel=selector)
 
 
 def open_index(path: Path, config: Index, *, threads: int | None = None) -> OpenIndex:
@@ -162,12 +231,53 @@ class StoredVectors:
         ]
         return np.concatenate(found)
 
+    def within(self, rows: Ints) -> Subset:
+        """Only the vectors of (n,) ascending rows, copied."""
+        return Subset(StoredVectors(self.metric, self.threads, self.vectors[rows]), rows)
+
     def _index(self, block: Singles) -> OpenIndex:
         import faiss
 
         index = faiss.IndexFlatL2(self.dim) if self.metric == "l2" else faiss.IndexFlatIP(self.dim)
         index.add(block)
         return OpenIndex(self.metric, self.threads, is_exhaustive=True, faiss=index)
+
+
+@dataclass(frozen=True, slots=True)
+class Subset:
+    """Vectors of their own that stand for some rows of others."""
+
+    inner: StoredVectors
+    rows: Ints  # (n,) ascending
+
+    @property
+    def dim(self) -> int:
+        """Dimensions of a vector."""
+        return self.inner.dim
+
+    @property
+    def n_vectors(self) -> int:
+        """How many vectors there are."""
+        return len(self.rows)
+
+    @property
+    def is_exhaustive(self) -> bool:
+        """Every vector is compared."""
+        return True
+
+    def nearest(self, queries: Singles, depth: int) -> tuple[Singles, Ints]:
+        """The (n, depth) best scores and rows, best first; row -1: there are no more."""
+        scores, places = self.inner.nearest(queries, depth)
+        return scores, np.where(places < 0, -1, self.rows[places])
+
+    def above(self, query: Singles, score: float) -> Ints:
+        """The rows of all vectors that score more than ``score`` for one (dim,) query."""
+        return self.rows[self.inner.above(query, score)]
+
+    def within(self, rows: Ints) -> Subset:
+        """Only the vectors of (n,) ascending rows that are here."""
+        places = np.flatnonzero(np.isin(self.rows, rows))
+        return Subset(self.inner.within(places).inner, self.rows[places])
 
 
 def _search_parameters(config: Index) -> list[str]:

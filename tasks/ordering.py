@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -29,6 +29,10 @@ class Items:
         places = _places(chunks["chunk_id"])
         items = _places(chunks["doc_id"]) if are_documents else places
         return cls(items, places, int(items.max(initial=-1)) + 1, are_documents)
+
+    def within(self, rows: Ints) -> Items:
+        """The same items, as if there were only the chunks of these rows."""
+        return replace(self, n_items=len(np.unique(self.of_chunk[rows])))
 
 
 def in_order(scores: Floats, rows: Ints, places: Ints) -> tuple[Floats, Ints]:

@@ -14,6 +14,8 @@ from schemas.experiment import LabelMethod
 from schemas.frames import LATENCIES, RANKINGS
 from schemas.indexes import Index
 from schemas.retrievers import Retrieval
+from tasks.filtered_searching import FilteredSearch
+from tasks.filtering import Filters
 from tasks.indexes import Searchable, open_index
 from tasks.latencies import latency_figures
 from tasks.ordering import Items
@@ -38,6 +40,7 @@ def retrieve(
     retrieval: Retrieval,
     label_method: LabelMethod,
     threads: int | None,
+    filters: Filters | None = None,
 ) -> RankedLists:
     """Retrieve the first ``retrieval.depth`` items of each query.
 
@@ -52,6 +55,7 @@ def retrieve(
         label_method: with ``document`` a ranking is collapsed to documents, best chunk first,
             until ``depth`` documents, the index's end or ``retrieval.chunk_limit`` chunks.
         threads: of FAISS and the rescoring; None: FAISS's own number, and one.
+        filters: what each query may retrieve; None: everything.
 
     Returns:
         Rankings, shorter than ``depth`` where there are no more items. Figures: ``n_queries``,
@@ -66,7 +70,7 @@ def retrieve(
     are_documents = label_method == "document"
     opened = open_index(index_path, index, threads=threads)
     _check(opened, query_vectors, chunk_vectors, chunks, query_ids)
-    search = Search(
+    whole = Search(
         index=opened,
         rescorer=Rescorer(index.metric, query_vectors, chunk_vectors),
         items=Items.of(chunks, are_documents=are_documents),
@@ -75,11 +79,12 @@ def retrieve(
         threads=threads or 1,
         least_candidates=index.n_candidates or 1,
     )
+    search = FilteredSearch(whole, filters)
     started = perf_counter()
     ranked, n_deepened = search.rank(np.arange(len(query_ids)))
     seconds = perf_counter() - started
     lengths = np.bincount(ranked.queries, minlength=len(query_ids))
-    short = np.flatnonzero(lengths < min(retrieval.depth, search.items.n_items))
+    short = np.flatnonzero(lengths < search.most_items(len(query_ids)))
     latencies = _latencies(search, query_ids)
     figures = {
         "n_queries": len(query_ids),
@@ -135,7 +140,7 @@ def _frame(
     )
 
 
-def _latencies(search: Search, query_ids: Sequence[str]) -> pl.DataFrame:
+def _latencies(search: FilteredSearch, query_ids: Sequence[str]) -> pl.DataFrame:
     """LATENCIES of queries spread evenly over the benchmark, searched one at a time."""
     last = len(query_ids) - 1
     spread = np.unique(np.linspace(0, last, min(LATENCY_QUERIES, last + 1)).round())

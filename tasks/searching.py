@@ -74,7 +74,7 @@ class Search:
             if not pending.size:
                 break
         parts.extend(self._rank_all_above(query) for query in pending)
-        return _in_order_of_queries(parts), n_deepened
+        return in_order_of_queries(parts), n_deepened
 
     def _counts(self) -> list[int]:
         """How many chunks each round asks for."""
@@ -148,8 +148,8 @@ def _blocks(queries: Ints, count: int) -> Iterator[Ints]:
         yield queries[start : start + size]
 
 
-def _in_order_of_queries(parts: Sequence[Ranked]) -> Ranked:
-    """Join rankings that were settled in different rounds."""
+def in_order_of_queries(parts: Sequence[Ranked]) -> Ranked:
+    """Join rankings that were worked out in several parts."""
     queries = np.concatenate([part.queries for part in parts])
     order = np.argsort(queries, kind="stable")
     return Ranked(

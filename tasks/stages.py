@@ -280,25 +280,28 @@ def retrieve(
     query_vectors: Artifact,
     chunks: Artifact,
     queries: Artifact,
+    documents: Artifact | None,
     index: Index,
     retrieval: Retrieval,
     ranks_documents: bool,
 ) -> Output:
-    """Search the index for every query and put the results in the one order."""
+    """Search the index and put results in the one order; ``documents`` where there are filters."""
     from tasks.retrieving import retrieve as search
 
     measurement = Measurement("retrieve")
     store = store_of(workspace)
+    frame = store.frame(chunks)
     retrieved = search(
         store.path(index_file),
         store.array(query_vectors),
         store.array(vectors),
-        store.frame(chunks),
+        frame,
         store.frame(queries)["query_id"].to_list(),
         index=index,
         retrieval=retrieval,
         label_method="document" if ranks_documents else "span",
         threads=workspace.threads,
+        filters=_filters(store, documents, frame, store.frame(queries)),
     )
     return measurement.output(*_retrieved(store, retrieved))
 
