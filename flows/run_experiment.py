@@ -35,6 +35,7 @@ from schemas.errors import ConfigurationError, ValidationRefusedError
 from schemas.experiment import Experiment
 from schemas.home import Home, find_home
 from tasks import stages
+from tasks.loaded_models import keeping_models
 from tasks.progress import progress_writer
 from warehouse.spool import Spool, StartedRun, new_run_id
 
@@ -109,7 +110,10 @@ def run_experiment(
     )
     token = _GRID.set(grid)
     try:
-        _run_side_by_side(experiments, grid, n_at_once or min(MOST_AT_ONCE, os.cpu_count() or 1))
+        with keeping_models():
+            _run_side_by_side(
+                experiments, grid, n_at_once or min(MOST_AT_ONCE, os.cpu_count() or 1)
+            )
     finally:
         _GRID.reset(token)
     loaded = stages.load_results(home=quote(where))

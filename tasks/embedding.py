@@ -20,6 +20,7 @@ from schemas.encoders import Embedding
 from schemas.errors import ConfigurationError, StageError
 from tasks.encoding import Encoder, Missing, Say, embedding_space, encode_missing
 from tasks.endpoint_embedding import NOTHING_PAID, encode_by_endpoint, endpoint_space
+from tasks.loaded_models import model_in_turn
 from tasks.models import ResolvedModel
 from tasks.quieting import quiet_libraries
 from tasks.shards import KEY, Vectors
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 UNLIMITED = 10**9  # tokenizers without a limit carry numbers like 1e30
 TOKENIZED_AT_ONCE = 1_000
+
+Paid = Mapping[str, float | int | str | None]  # figures of an endpoint's calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,23 +174,32 @@ def embed_texts(
     stored = store.get_many(unique)
     new = np.flatnonzero(~stored.found)
     seconds = 0.0
-    paid: Mapping[str, float | int | str | None] = {}
-    if config.endpoint is not None:
-        paid = NOTHING_PAID
-    if new.size:
-        started = monotonic()
-        missing = Missing(
-            texts=[texts[i] for i in first[new]],
-            names=[repr(texts[i][:80]) if names is None else names[i] for i in first[new]],
-            keys=unique[new],
-        )
+    paid: Paid = {} if config.endpoint is None else NOTHING_PAID
+
+    def encode(missing: Missing) -> Paid:
         if config.endpoint is not None:
-            paid = encode_by_endpoint(missing, store, config, prompt=prompt, say=say)
-        else:
-            encoder = load(model, config, threads=threads, device=device)
+            return encode_by_endpoint(missing, store, config, prompt=prompt, say=say)
+        settings = (config.batch_size, config.normalize, config.deterministic, threads)
+        with model_in_turn(
+            (model.digest, device, *settings),
+            lambda: load(model, config, threads=threads, device=device),
+        ) as encoder:
             encode_missing(
                 missing, encoder, store, prompt=prompt, batch_size=config.batch_size, say=say
             )
+        return {}
+
+    if new.size:
+        started = monotonic()
+        with store.encoding():
+            # What another run or process encoded while this one waited is not encoded again.
+            new = np.flatnonzero(~store.get_many(unique).found)
+            missing = Missing(
+                texts=[texts[i] for i in first[new]],
+                names=[repr(texts[i][:80]) if names is None else names[i] for i in first[new]],
+                keys=unique[new],
+            )
+            paid = encode(missing) if new.size else paid
         stored = store.get_many(unique)  # another writer may have been first, and then holds
         seconds = monotonic() - started
     if not stored.found.all():

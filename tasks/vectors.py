@@ -18,8 +18,8 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -136,6 +136,29 @@ class VectorStore:
         finally:
             with suppress(OSError):
                 aside.unlink(missing_ok=True)
+
+    @contextmanager
+    def encoding(self) -> Iterator[None]:
+        """Be the only one, of all threads and processes, that encodes texts for this space.
+
+        Whoever waited looks up again what is missing: two runs that need the same texts at once
+        encode them once. The lock of a process that is killed goes with it.
+
+        Raises:
+            StorageError: the folder cannot be written.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.folder / ".encoding")
+            lock.acquire()
+        except OSError as error:
+            raise StorageError(
+                f"{self.folder}: the vectors cannot be stored ({error.strerror or error})"
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     def _publish(self, aside: Path, digest: str) -> None:
         """Give the file the next number; the lock is held for a listing and a rename."""

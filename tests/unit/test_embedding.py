@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +19,7 @@ from schemas.errors import StageError
 from tasks import encoding
 from tasks.embedding import EmbeddedTexts, embed_texts
 from tasks.encoding import embedding_space
+from tasks.loaded_models import keeping_models
 from tasks.models import ResolvedModel
 
 MODEL = ResolvedModel("fake", Path("/nowhere"), None, "d" * 64, None, 3)
@@ -38,6 +43,14 @@ class FakeEncoder:
     @property
     def encoded(self) -> list[str]:
         return [text for batch in self.batches for text in batch]
+
+
+class SlowEncoder(FakeEncoder):
+    """Slow enough for two runs to meet."""
+
+    def encode(self, texts: list[str], *, prompt: str) -> np.ndarray:
+        time.sleep(0.2)
+        return super().encode(texts, prompt=prompt)
 
 
 def embed(
@@ -185,6 +198,57 @@ class ZeroEncoder(FakeEncoder):
 def test_nothing_to_embed_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StageError, match="no texts"):
         embed([], tmp_path)
+
+
+def test_two_runs_of_a_process_that_need_the_same_texts_encode_them_once(tmp_path: Path) -> None:
+    encoders = [SlowEncoder(), SlowEncoder()]
+
+    def run(encoder: SlowEncoder) -> EmbeddedTexts:
+        return embed(["a", "b", "c"], tmp_path, load=lambda *_, **__: encoder)[0]
+
+    with ThreadPoolExecutor(2) as pool:
+        embedded = list(pool.map(run, encoders))
+    assert sorted(encoders[0].encoded + encoders[1].encoded) == ["a", "b", "c"]
+    assert sorted(each.figures["n_encoded"] for each in embedded) == [0, 3]
+    np.testing.assert_array_equal(embedded[0].vectors, embedded[1].vectors)
+
+
+def test_two_processes_that_need_the_same_texts_encode_them_once(tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from tests.unit.test_embedding import SlowEncoder, embed\n"
+        "encoder = SlowEncoder()\n"
+        "embed(['a', 'b', 'c'], Path(sys.argv[1]), load=lambda *_, **__: encoder)\n"
+        "print(len(encoder.encoded))\n"
+    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    assert sorted(process.communicate(timeout=60)[0] for process in processes) == ["0\n", "3\n"]
+
+
+def test_models_are_kept_only_where_that_was_asked_for(tmp_path: Path) -> None:
+    loads: list[str] = []
+
+    def load(*_: Any, **__: Any) -> FakeEncoder:
+        loads.append("loaded")
+        return FakeEncoder()
+
+    embed(["a"], tmp_path, load=load)
+    embed(["b"], tmp_path, load=load)
+    assert len(loads) == 2
+    with keeping_models():
+        embed(["c"], tmp_path, load=load)
+        embed(["d"], tmp_path, load=load)
+        assert len(loads) == 3
+        embed(["e"], tmp_path, load=load, config=Embedding(batch_size=3))
+        assert len(loads) == 4
+    embed(["f"], tmp_path, load=load)
+    assert len(loads) == 5
 
 
 def test_the_longest_texts_are_encoded_first(tmp_path: Path) -> None:
