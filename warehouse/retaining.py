@@ -2,14 +2,14 @@
 
 A run is an old attempt when a later one of the same night, with the same configuration, came out at
 least as well. It goes with all its rows in one transaction, and an event ``pruned`` says so. It
-stays whatever its age when somebody accepted, tagged or noted it, when it is pinned, or when a run
-that is kept was compared with it.
+stays whatever its age when somebody accepted, tagged or noted it, when it is pinned, when a run
+that is kept was compared with it, or when its gates said what the later one's did not say again.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
@@ -89,7 +89,7 @@ def find_old_attempts(
     """
     rows = connection.execute(_SUPERSEDED, [before, suite, suite]).fetchall()
     found = {row[0]: OldAttempt(*row) for row in rows}
-    for run_id in _marked(connection) | set(pinned):
+    for run_id in _marked(connection) | _deciding(connection, found) | set(pinned):
         found.pop(run_id, None)
     compared = connection.execute(
         "SELECT run_id, list_distinct(flatten(list(baseline_run_ids))) FROM comparisons "
@@ -214,6 +214,25 @@ def _marked(connection: DuckDBPyConnection) -> set[str]:
         "UNION SELECT run_id FROM events WHERE kind = 'note' AND run_id IS NOT NULL"
     ).fetchall()
     return {run_id for (run_id,) in rows}
+
+
+def _deciding(connection: DuckDBPyConnection, found: Mapping[str, OldAttempt]) -> set[str]:
+    """Attempts whose gates said what those of the run in their place did not say again.
+
+    Whether a loss is open follows from the verdicts of all nights: one that was worse stays.
+    """
+    said: dict[str, set[tuple[str, str, str]]] = {}
+    for run_id, *gate in connection.execute(
+        "SELECT run_id, baseline, measure, verdict FROM comparisons WHERE is_gated "
+        "AND tag IS NULL AND verdict IN ('worse', 'same', 'better')"
+    ).fetchall():
+        said.setdefault(run_id, set()).add((gate[0], gate[1], gate[2]))
+    nothing: set[tuple[str, str, str]] = set()
+    return {
+        run_id
+        for run_id, attempt in found.items()
+        if not said.get(run_id, nothing) <= said.get(attempt.superseded_by, nothing)
+    }
 
 
 def _remove(connection: DuckDBPyConnection, attempts: Sequence[OldAttempt]) -> int:

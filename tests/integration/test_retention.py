@@ -137,7 +137,7 @@ def test_an_attempt_that_still_says_something_stays(
 def test_what_people_marked_or_a_kept_run_was_compared_with_stays(
     home: Home, rankhouse: Rankhouse
 ) -> None:
-    for index in range(6):
+    for index in range(8):
         land(home, index)
     rankhouse("runs", "tag", IDS[0], "release")
     rankhouse("runs", "note", IDS[1], "the one before the outage")
@@ -149,15 +149,16 @@ def test_what_people_marked_or_a_kept_run_was_compared_with_stays(
         comparison = (
             "INSERT INTO comparisons (comparison_id, run_id, baseline, baseline_run_ids, measure, "
             "contract_version, is_gated, verdict, n_pairs, n_better, n_worse, n_unchanged, "
-            "compared_at) VALUES (?, ?, 'previous', [?], 'rr@10', 1, true, 'same', "
-            "5, 0, 0, 5, now())"
+            "compared_at) VALUES (?, ?, 'previous', [?], 'rr@10', 1, true, ?, 5, 0, 0, 5, now())"
         )
-        # 5 stays; so does 3, which it was compared with; 4 refers to 2, and goes all the same.
-        connection.execute(comparison, ["c1", IDS[5], IDS[3]])
-        connection.execute(comparison, ["c2", IDS[4], IDS[2]])
+        # 7 stays; so does 3, which it was compared with; 4 refers to 2, and goes all the same; 5
+        # found a loss that 7 could neither find again nor show to be gone.
+        connection.execute(comparison, ["c1", IDS[7], IDS[3], "not enough evidence"])
+        connection.execute(comparison, ["c2", IDS[4], IDS[2], "not enough evidence"])
+        connection.execute(comparison, ["c3", IDS[5], IDS[2], "worse"])
     assert rankhouse("warehouse", "prune", "--older-than", "1")[0] == 0
-    assert attempts(home) == [(IDS[i], n) for n, i in enumerate((0, 1, 2, 3, 5), start=1)]
-    assert query(home, "SELECT comparison_id FROM comparisons") == [("c1",)]
+    assert attempts(home) == [(IDS[i], n) for n, i in enumerate((0, 1, 2, 3, 5, 7), start=1)]
+    assert query(home, "SELECT comparison_id FROM comparisons ORDER BY 1") == [("c1",), ("c3",)]
 
 
 def test_old_events_go_but_for_what_people_wrote_and_what_explains_a_kept_run(
