@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flows.fitting import dull_last
+from flows.junit import junit_of_comparison
 from flows.printing import clean, print_json, print_rows, say
+from flows.step_summaries import append_summary, markdown_of_comparison
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -47,18 +49,33 @@ FLIPS = ("query_id", "answer", "baseline_answer", "question")
 def print_comparison(
     connection: DuckDBPyConnection, comparison: Comparison, *, format: str
 ) -> None:
-    """Write a comparison to stdout: tables, one JSON object, or a CSV row a measure and slice."""
+    """Write a comparison to stdout: tables, JSON, a CSV row a measure and slice, or JUnit XML."""
     differences = find_reasons(connection, comparison)
     if format == "json":
         print_json(_object(comparison, differences))
     elif format == "csv":
         _print_csv(comparison)
+    elif format == "junit":
+        click.echo(junit_of_comparison(comparison, experiment=_experiment(connection, comparison)))
     else:
         _print_tables(comparison, _title(connection, comparison))
     if format != "json":
         _say_reasons(differences)
         if not comparison.is_gated and comparison.verdict != "not comparable":
             say("nothing is gated; to test for a loss that matters: --gate MEASURE:DELTA")
+
+
+def append_comparison(connection: DuckDBPyConnection, comparison: Comparison) -> None:
+    """A table for the page of a GitHub Actions step, where there is one."""
+    title = f"{comparison.verdict}: {_title(connection, comparison)}"
+    append_summary(markdown_of_comparison(title, comparison))
+
+
+def _experiment(connection: DuckDBPyConnection, comparison: Comparison) -> str:
+    row = connection.execute(
+        "SELECT experiment FROM runs WHERE run_id = ?", [comparison.run_id]
+    ).fetchone()
+    return "" if row is None else str(row[0])
 
 
 def find_reasons(

@@ -38,15 +38,19 @@ def say(message: str) -> None:
 
 def format_option(function: Function) -> Function:
     """Add ``--format table|json|csv`` to a command."""
-    option = click.option(
+    return format_option_with()(function)
+
+
+def format_option_with(*more: str) -> Callable[[Function], Function]:
+    """Add ``--format`` with further formats, such as ``junit``."""
+    return click.option(
         "--format",
         "format",
-        type=click.Choice(FORMATS),
+        type=click.Choice((*FORMATS, *more)),
         default="table",
         show_default=True,
         help="How to write the result to standard output.",
     )
-    return option(function)
 
 
 def print_rows(

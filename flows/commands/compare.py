@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flows.asking import choose_measure
-from flows.printing import format_option, say
+from flows.printing import format_option_with, say
 from schemas.home import find_home
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ WORSE, NOT_ENOUGH, NOT_COMPARABLE = 10, 11, 12  # exit codes
     multiple=True,
     help="Make this exit code a 0; repeatable.",
 )
-@format_option
+@format_option_with("junit")
 def command(
     run: str,
     baseline: str,
@@ -57,9 +57,13 @@ def command(
     is a 95 % bootstrap interval. Exit codes, when something is gated: 10 worse, 11 not enough
     evidence; and always 12: nothing can be compared, and what differs is listed.
 
+    --format junit writes the gates, or without any all measures, as test cases: worse is a failure,
+    not enough evidence and not comparable are skipped. Where GITHUB_STEP_SUMMARY names a file, a
+    table is appended to it.
+
     Example: rankhouse compare latest latest~1 --gate ndcg@10:0.02 --tolerate 11
     """
-    from flows.comparison_reports import print_comparison
+    from flows.comparison_reports import append_comparison, print_comparison
     from schemas.gates import parse_gate
     from warehouse.compare import compare_runs
     from warehouse.comparisons import Baseline
@@ -78,6 +82,7 @@ def command(
             connection, ours, Baseline((theirs,)), gates=gated, measures=names or None
         )
         print_comparison(connection, comparison, format=format)
+        append_comparison(connection, comparison)
     code = exit_code(comparison)
     return 0 if str(code) in tolerate else code
 
