@@ -213,7 +213,7 @@ def _sentence(item: MeasureComparison) -> str:
     moved = "fell" if item.difference < 0 else "rose"
     low, high = item.low, item.high
     if item.difference < 0 and low is not None and high is not None:
-        low, high = -high, -low
+        low, high = -high + 0.0, -low + 0.0  # never -0.0
     interval = "" if low is None else f" [{low:.4f}, {high:.4f}]"
     p = item.p_adjusted if item.p_adjusted is not None else item.p_value
     chance = "" if p is None else f", p = {p:.2g}"

@@ -44,6 +44,9 @@ def frames_of(
         measures=[name for name in values if name not in ("summary_score", "qa", "conciseness")],
         **{**digests, **changes},
     )
+    for name, column in (("rankings", "rankings_digest"), ("labels", "labels_digest")):
+        stored = pl.lit(frames["runs"][column][0]).alias(column)
+        frames[name] = frames[name].with_columns(stored)
     rows = [
         (
             f"q{i:05d}",

@@ -87,6 +87,11 @@ def test_the_demo_prints_the_numbers_of_the_readme(shell: Command) -> None:
     assert "query_id" in run(shell, suggested[1])
     assert "chunks-200" in run(shell, home + block("rankhouse history hit@1"))
 
+    demo = f"{home}demo=deployments/demo/experiment.toml\n"
+    compared = run(shell, demo + block("rankhouse compare latest"))
+    (verdict,) = re.findall(r"^worse: .*$", section("Compare two runs"), flags=re.MULTILINE)
+    assert verdict in compared.splitlines()
+
 
 @pytest.mark.timeout(600)
 def test_init_makes_an_experiment_that_runs(shell: Command) -> None:
