@@ -90,6 +90,11 @@ def _coverage(report: Report) -> Iterator[str]:
             "Pairs of query and text longer than the reranker reads, cut at its limit: "
             f"{report.sizes['n_pairs_truncated']}"
         )
+    if report.sizes["n_filtered"]:
+        yield (
+            f"Queries with a filter: {report.sizes['n_filtered']}; "
+            "ground truth outside of it counts as not found"
+        )
     if report.sizes["n_unmatched"]:
         yield f"Queries that share no term with any chunk: {report.sizes['n_unmatched']}"
     ties = report.sizes["ties"]

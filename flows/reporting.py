@@ -113,6 +113,7 @@ def report_of(
             "latency_p50_ms": retrieved["latency_p50_ms"],
             "latency_p95_ms": retrieved["latency_p95_ms"],
             "max_tokens": None if model is None else model.max_tokens,
+            "n_filtered": figures["load_benchmark"]["n_filtered"],
             "n_unmatched": figures.get("retrieve_terms", {}).get("n_unmatched"),
             "n_pairs_truncated": figures.get("rerank", {}).get("n_truncated"),
             "ties": figures["rank"]["ties"],

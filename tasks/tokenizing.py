@@ -99,7 +99,8 @@ def _forms(text: str, is_fragment: Callable[[str, str, str], bool]) -> Iterator[
     for match in _TOKEN.finditer(text):
         run, word = match.groups()
         if word is not None:
-            before, after = text[match.start() - 1 : match.start()], text[match.end() :][:1]
+            start, end = match.span()
+            before, after = text[max(start - 1, 0) : start], text[end : end + 1]
             if not is_fragment(word, before, after):
                 yield word
             continue

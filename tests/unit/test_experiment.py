@@ -6,6 +6,7 @@ import pytest
 
 from schemas.errors import ConfigurationError
 from schemas.experiment import Experiment, read_experiment
+from schemas.retrievers import Retrieval
 
 MINIMAL = """
 [corpus]
@@ -191,3 +192,39 @@ def read_experiment_store(file: Path, url: str) -> str | None:
 )
 def test_nothing_is_taken_for_what_it_is_not(file: Path, setting: str, words: str) -> None:
     assert words in refusal(file, MINIMAL, setting)
+
+
+def test_a_reranker_that_is_a_folder_beside_the_file_is_a_path(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "my-reranker").mkdir()
+    rerank = read_experiment(file, ("retrieval.rerank.model=my-reranker",)).retrieval.rerank
+    assert rerank is not None
+    assert rerank.model == str(tmp_path / "my-reranker")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("retrieval.method=bm26", "retrieval.method: input should be 'dense', 'bm25' or 'hybrid'"),
+        ("retrieval.bm25.kk=2", "retrieval.bm25.kk: unknown key; did you mean 'k1'?"),
+        ("retrieval.bm25.b=1.5", "retrieval.bm25.b: input should be less than or equal to 1"),
+        ("retrieval.bm25.language=tlh", "retrieval.bm25.language: input should be 'ar', 'ca'"),
+        ("retrieval.rerank.depth=5", "retrieval.rerank.model: this setting is required"),
+        ("retrieval.rerank={model='x',modle='y'}", "retrieval.rerank.modle: unknown key; did you"),
+        ("retrieval.hybrid={dense_weight=0,bm25_weight=0}", "are both 0"),
+    ],
+)
+def test_a_fault_in_a_retrievers_table_is_named(file: Path, setting: str, message: str) -> None:
+    assert message in refusal(file, MINIMAL, setting)
+
+
+def test_the_retrievers_of_the_readme_are_read(file: Path) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    section = readme.partition("## Retrievers\n")[2].partition("\n## ")[0]
+    file.write_text(MINIMAL + section.partition("```toml\n")[2].partition("```")[0])
+    retrieval = read_experiment(file).retrieval
+    assert (retrieval.method, retrieval.hybrid.bm25_depth) == ("hybrid", 100)
+    assert retrieval.rerank is not None
+    as_they_are = Retrieval(method="hybrid", rerank=retrieval.rerank)
+    depths = {"dense_depth": None, "bm25_depth": None}  # None is retrieval.depth
+    hybrid = retrieval.hybrid.model_copy(update=depths)
+    assert retrieval.model_copy(update={"hybrid": hybrid}) == as_they_are, "defaults are shown"
