@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 from xml.etree import ElementTree  # writes only
 
+from flows.night_reports import NightReport, Outcome
 from flows.printing import clean
 from warehouse.comparisons import Comparison, MeasureComparison, QueryLoss, Verdict
 
@@ -124,6 +125,25 @@ def losses_in_lines(losers: Iterable[QueryLoss]) -> str:
 def junit_of_comparison(comparison: Comparison, *, experiment: str) -> str:
     """A comparison that somebody asked for."""
     return render_junit([("compare", list(cases_of(comparison, group=experiment)))])
+
+
+def junit_of_night(report: NightReport) -> str:
+    """A night: a suite of test cases each experiment."""
+    return render_junit(
+        (f"{report.suite}.{outcome.experiment}", list(_cases_of_outcome(report, outcome)))
+        for outcome in report.outcomes
+    )
+
+
+def _cases_of_outcome(report: NightReport, outcome: Outcome) -> Iterator[Case]:
+    group = f"{report.suite}.{outcome.experiment}"
+    if outcome.verdict is None:
+        yield Case(group, "evaluation", "error", outcome.reason or outcome.status)
+    elif not outcome.comparisons:  # the run waits for the warehouse
+        yield Case(group, "evaluation", "skipped", outcome.reason or outcome.verdict)
+    open_losses = [(loss.kind, loss.measure) for loss in outcome.losses]
+    for comparison in outcome.comparisons:
+        yield from cases_of(comparison, group=group, open_losses=open_losses)
 
 
 def _add(suite: ElementTree.Element, case: Case) -> None:

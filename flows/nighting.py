@@ -9,9 +9,12 @@ from pathlib import Path
 import click
 
 from flows.evaluating import log_to_stderr
+from flows.junit import junit_of_night
 from flows.night_lines import COLUMNS, line_of, rows_of
 from flows.night_reports import NightReport
 from flows.printing import clean, is_interactive, print_json, print_rows, say
+from flows.step_summaries import append_summary
+from flows.telling import markdown_of
 from schemas.home import Home
 from tasks.progress import progress_writer
 
@@ -30,7 +33,7 @@ def run_and_print(
         suite: the file.
         home: where results go.
         logical_date: the night; None: the day that it is.
-        format: table, json or csv.
+        format: table, json, csv or junit.
         tolerated: exit codes that become 0.
 
     Raises:
@@ -45,6 +48,7 @@ def run_and_print(
     say(f"home {home.path}")
     report = _run(suite, home, plan.night)
     _print(report, format)
+    append_summary(markdown_of(report))
     for outcome in report.outcomes:
         if outcome.status == "degraded":
             say(f"degraded: {outcome.experiment}")
@@ -86,6 +90,8 @@ def _print(report: NightReport, format: str) -> None:
         print_json({**report.model_dump(mode="json"), "verdict": report.verdict})
     elif format == "csv":
         print_rows(rows_of(report), COLUMNS, format="csv")
+    elif format == "junit":
+        click.echo(junit_of_night(report))
     else:
         for outcome in report.outcomes:
             click.echo(clean(line_of(outcome)))

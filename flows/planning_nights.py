@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from schemas.home import Home
 from schemas.orders import StoredDocuments
 from schemas.suites import BaselineRule, Entry, Suite, read_suite
 from schemas.toml_files import read_toml
+from tasks.notifying import check_receivers, receivers_of
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -52,13 +54,16 @@ def plan_night(path: Path, home: Home, *, asked: date | None, at: datetime) -> P
         at: when the night starts.
 
     Raises:
-        RefusedError: the file, the date, a pinned run, or the home cannot be used.
+        RefusedError: the file, the date, a pinned run, the home, or a receiver of notifications
+            cannot be used.
     """
     suite = read_suite(path)
     night, is_backfill = choose_night(suite, asked, at)
     for entry in suite.entries:
         check_storage(entry.experiment, home)
     check_name(suite, home)
+    if suite.notify.urls_env is not None:
+        check_receivers(suite.notify.urls_env, receivers_of(suite.notify.urls_env, os.environ))
     with _warehouse(home) as connection:
         experiments = tuple(
             Planned(

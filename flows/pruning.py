@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -10,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from schemas.errors import RankhouseError
 from schemas.home import Home
 from schemas.suites import DEFAULT_NIGHTS, Keep, KeepFiles, Retention, Suite
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
     from tasks.pruning import PruningPlan
     from warehouse.retaining import Needed, OldAttempt
+
+logger = logging.getLogger("rankhouse")
 
 GRACE = timedelta(hours=1)
 """What a run under way has just made is named by no record yet."""
@@ -90,6 +94,21 @@ def prune(home: Home, retention: Retention, kept: Kept, *, dry_run: bool = False
         for url in dict.fromkeys((str(home.artifacts), *kept.stores)):
             _prune_store(url, home, retention.artifacts, needed, now, dry_run, done)
     return done
+
+
+def prune_after_night(suite: Suite, home: Home) -> None:
+    """Prune as the suite says; what goes wrong is logged, for the night is measured already."""
+    import duckdb
+
+    if not suite.retention.has_limits:
+        return
+    try:
+        done = prune(home, suite.retention, kept_of(suite))
+    except (RankhouseError, OSError, duckdb.Error) as error:
+        logger.warning("not pruned: %s", error)
+        return
+    for note in done.notes:
+        logger.warning("%s", note)
 
 
 def _prune_warehouse(

@@ -17,6 +17,7 @@ from flows.evaluate_retrieval import evaluate_retrieval
 from flows.judging_nights import outcome_of
 from flows.night_reports import NightReport, Outcome
 from flows.planning_nights import Plan, Planned, plan_night
+from flows.pruning import prune_after_night
 from flows.telling import tell
 from schemas.errors import RefusedError
 from schemas.home import Home, find_home
@@ -57,7 +58,8 @@ def run_nightly(
     for planned in plan.experiments:
         night.evaluate(planned)
     report = night.report()
-    tell(report)
+    tell(report, plan.suite.notify, where)
+    prune_after_night(plan.suite, where)
     final = Failed if report.verdict is None else Completed
     return final(name=report.title, message=_message(report), data=report.model_dump(mode="json"))
 

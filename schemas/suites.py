@@ -96,6 +96,7 @@ class Notify(Section):
     """Who is told; the URLs stand in the environment, since they hold secrets."""
 
     urls_env: Annotated[str | None, Field(pattern=r"^[A-Z_][A-Z0-9_]{0,63}$")] = None
+    seconds: Annotated[float, Field(ge=1, le=300, allow_inf_nan=False)] = 20.0  # that a night waits
 
 
 class SuiteExperiment(Section):

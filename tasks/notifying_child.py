@@ -14,25 +14,29 @@ import os
 import re
 import sys
 import threading
+from contextvars import ContextVar
 from typing import Any
 
 _STATUS = re.compile(r"error=(\d{3})\b")
 
 
+_RECEIVER: ContextVar[int] = ContextVar("receiver")  # apprise carries it into its own threads
+
+
 class _Overheard(logging.Handler):
-    """What the library logs in this thread about why it failed, as far as it is no secret."""
+    """What the library logs of each receiver about why it failed, as far as it is no secret."""
 
     def __init__(self) -> None:
         super().__init__(level=logging.WARNING)
         self.reasons: dict[int, str] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        message = record.getMessage()
+        receiver, message = _RECEIVER.get(-1), record.getMessage()
         status = _STATUS.search(message)
         if status:
-            self.reasons[record.thread or 0] = f"it answered {status[1]}"
+            self.reasons[receiver] = f"it answered {status[1]}"
         elif "onnection" in message:
-            self.reasons[record.thread or 0] = "it could not be reached"
+            self.reasons[receiver] = "it could not be reached"
 
 
 def main() -> None:
@@ -61,10 +65,11 @@ def main() -> None:
         is_fine = bool(
             receiver.notify(title=asked["title"], body=asked["body"], body_format=NotifyFormat.TEXT)
         )
-        reason = overheard.reasons.get(threading.get_ident(), "it did not take the message")
+        reason = overheard.reasons.get(index, "it did not take the message")
         say(index, is_fine, "" if is_fine else reason)
 
     def guarded(index: int, url: str) -> None:
+        _RECEIVER.set(index)
         try:
             serve(index, url)
         except Exception as error:

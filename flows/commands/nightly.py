@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from flows.printing import format_option
+from flows.printing import format_option_with
 
 
 @click.command()
@@ -26,7 +26,7 @@ from flows.printing import format_option
     type=click.Choice(["10", "11", "12"]),
     help="Exit with 0 in place of this code; repeatable.",
 )
-@format_option
+@format_option_with("junit")
 def command(
     suite: Path, logical_date: datetime | None, tolerated: tuple[str, ...], format: str
 ) -> int:
@@ -39,6 +39,10 @@ def command(
     much; on which queries. Exit code: the first that applies of 1 (something could not be
     measured), 10 (worse), 12 (not comparable) and 11 (not enough evidence), else 0. The first
     night has nothing to be compared with and exits with 0.
+
+    When a loss opens, changes or closes, those are told whom the suite's [notify] names. --format
+    junit writes a test case a gate: worse is a failure, not measured an error, not enough evidence
+    and not comparable are skipped. Where GITHUB_STEP_SUMMARY names a file, the tables are appended.
 
     Example: rankhouse nightly deployments/nightly/suite.toml --tolerate 11
     """
