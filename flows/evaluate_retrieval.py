@@ -75,6 +75,7 @@ def evaluate_retrieval(
             store_of_workspace(workspace),
             announcer(started, progress_writer(shows_progress)),
             order=order,
+            logical_date=context.logical_date,
         )
         _run_or_record_failure(pipeline, context, started, where)
         started.enter_stage("write_results")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,7 @@ class PastRun:
     rankings_digest: str
     labels_digest: str
     chunks_digest: str | None
+    failed: tuple[str, ...] = ()  # queries that a retriever from elsewhere did not answer
 
     @property
     def result_key(self) -> tuple[object, ...]:
@@ -50,6 +51,7 @@ class PastRun:
             labelling.min_coverage,
             labelling.level,
             self.experiment.retrieval.depth,
+            self.failed,
         )
 
 
@@ -68,7 +70,15 @@ def read_past_run(connection: DuckDBPyConnection, run_id: str) -> PastRun:
         raise KeyError(run_id)
     config, *digests = row
     experiment = parse_experiment(json.loads(config), where=f"run {run_id}")
-    return PastRun(run_id, experiment, *digests)
+    failed: list[tuple[str]] = []
+    if experiment.retrieval.http is not None:
+        failed = connection.execute(
+            "SELECT DISTINCT query_id FROM events WHERE run_id = ? AND kind = 'warning' "
+            "AND stage = 'retrieve_elsewhere' AND message LIKE 'not answered: %' ORDER BY 1",
+            [run_id],
+        ).fetchall()
+    run = PastRun(run_id, experiment, *digests)
+    return replace(run, failed=tuple(row[0] for row in failed))
 
 
 def score_again(
@@ -86,7 +96,7 @@ def score_again(
         MeasureError: a measure that the run's depth or labels cannot give.
         InputError: a measure over texts, and the chunks are not in the artifact store any more.
     """
-    from tasks.scoring import average_metrics, score_rankings
+    from tasks.scoring import average_metrics, mark_failed, score_rankings
 
     labelling = run.experiment.labelling
     for measure in measures:
@@ -108,6 +118,7 @@ def score_again(
         level=labelling.level,
         depth=run.experiment.retrieval.depth,
     )
+    values = mark_failed(values, pl.DataFrame({"query_id": run.failed}, {"query_id": pl.String}))
     return values, average_metrics(values, truth)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flows.elsewhere_stages import failed_queries
 from flows.ordering import stored_run, within_night
 from flows.retrieval_stages import Searched, retrieve
 from schemas.artifacts import Artifact, StageOutput
@@ -45,6 +47,7 @@ class Pipeline:
     rankings: Artifact | None = None  # of the last stage that retrieves
     shared: SharedStages | None = None  # with the other runs of a grid
     order: Order = field(default_factory=Order)
+    logical_date: date | None = None  # the night that the run stands for; None: today in UTC
 
     def run(self) -> None:
         """Run every stage; a damaged artifact is forgotten and what made it runs again.
@@ -101,6 +104,7 @@ class Pipeline:
             truth=self.artifact("label", "truth"),
             chunks=chunks,
             queries=queries,
+            failed=failed_queries(self),
             measures=[(str(m), m.contract.version) for m in experiment.parsed_measures],
             labelling=experiment.labelling,
             depth=experiment.retrieval.depth,

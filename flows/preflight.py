@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from schemas.errors import ConfigurationError, UsageError
+from schemas.errors import ConfigurationError, InputError, UsageError
 from schemas.experiment import Experiment
 from schemas.home import Home
 from schemas.orders import StoredDocuments, at_date
@@ -18,6 +18,7 @@ from tasks.fingerprints import fingerprint_plugin
 
 if TYPE_CHECKING:
     from schemas.rerankers import Rerank
+    from schemas.retrievers import Retrieval
     from tasks.loading import Source
     from tasks.models import ResolvedModel
 
@@ -37,7 +38,8 @@ class Inputs:
     reranker: ResolvedModel | None  # None: nothing is reranked
     tokenizer_file: str | None  # None: sizes are in characters
     tokenizer_digest: str | None
-    plugin_digest: str | None
+    plugin_digest: str | None  # of the function that chunks
+    retriever_digest: str | None = None  # of a retriever's plug-in, or of a run file
 
 
 def survey_inputs(
@@ -72,7 +74,8 @@ def survey_inputs(
         else _source_of(stored)
     )
     benchmark = _once(known, dated.benchmark, lambda: survey_benchmark(dated.benchmark))
-    plugin_digest = _plugin_digest(experiment.chunking.plugin)
+    plugin_digest = _plugin_digest(experiment.chunking.plugin, "chunking.plugin")
+    retriever_digest = _retriever_digest(experiment.retrieval)
     counts_tokens = experiment.chunking.unit == "tokens"
     model = None
     if experiment.retrieval.needs_vectors or counts_tokens:
@@ -99,6 +102,7 @@ def survey_inputs(
         tokenizer_file=None if tokenizer is None else str(tokenizer),
         tokenizer_digest=None if tokenizer is None else _sha256(tokenizer),
         plugin_digest=plugin_digest,
+        retriever_digest=retriever_digest,
     )
 
 
@@ -180,6 +184,10 @@ def check_endpoints(experiment: Experiment, home: Home) -> None:
         from tasks.endpoint_embedding import check_endpoint
 
         check_endpoint(experiment.embedding, home.items / "embeddings")
+    if experiment.retrieval.http is not None:
+        from tasks.http_retrieving import check_retriever
+
+        check_retriever(experiment.retrieval, home.items / "retrieved")
 
 
 def _check_index(experiment: Experiment, model: ResolvedModel) -> None:
@@ -205,8 +213,21 @@ def _once(known: dict[str, Any], section: Section, find: Callable[[], Found]) ->
     return found
 
 
-def _plugin_digest(plugin: str | None) -> str | None:
-    """The plug-in's source enters the key of chunking: an edited plug-in cuts anew."""
+def _retriever_digest(retrieval: Retrieval) -> str | None:
+    """What a retriever from elsewhere is, as far as it is here."""
+    if retrieval.run_file is not None:
+        path = Path(retrieval.run_file)
+        try:
+            return _sha256(path)
+        except FileNotFoundError:
+            raise InputError("there is no such file (retrieval.run_file)", path=path) from None
+        except OSError as error:
+            raise InputError(f"cannot be read ({error.strerror})", path=path) from None
+    return _plugin_digest(retrieval.plugin, "retrieval.plugin")
+
+
+def _plugin_digest(plugin: str | None, setting: str) -> str | None:
+    """The plug-in's source enters the key of its stage: an edited plug-in runs anew."""
     if plugin is None:
         return None
     name, reason, digest = plugin.partition(":")[0], "", None
@@ -216,7 +237,7 @@ def _plugin_digest(plugin: str | None) -> str | None:
         reason = f" ({type(error).__name__}: {error})"
     if digest is None:
         raise ConfigurationError(
-            f"chunking.plugin = {plugin!r}: there is no module {name!r} with Python source on "
+            f"{setting} = {plugin!r}: there is no module {name!r} with Python source on "
             f"Python's path{reason}. Install it into this environment, or set PYTHONPATH to its "
             "folder."
         )

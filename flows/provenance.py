@@ -78,4 +78,4 @@ def tags_of(experiment: Experiment) -> list[str]:
     models = [experiment.embedding.model] if retrieval.needs_vectors else []
     if retrieval.rerank is not None:
         models.append(retrieval.rerank.model)
-    return [experiment.name, retrieval.method, *models]
+    return [experiment.name, retrieval.elsewhere or retrieval.method, *models]

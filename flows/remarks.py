@@ -32,6 +32,7 @@ def remarks(report: Report, prefix: str) -> Iterator[str]:
     if report.status != "completed":
         yield clean(f"{report.status}: {report.status_reason}")
     yield from _truth(report, prefix)
+    yield from (clean(f"Retrieved elsewhere: {note}") for note in report.retrieval_notes)
     yield from _coverage(report)
     yield from _cautions(report)
 

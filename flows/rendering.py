@@ -41,10 +41,11 @@ def _heading(report: Report) -> Iterator[str]:
     yield f"  chunks     {sizes['n_chunks']}: {_chunking(chunking)}"
     if sizes["dim"] is not None:
         yield clean(f"  model      {_shortest(embedding['model'])}, {sizes['dim']} dimensions")
-    yield (
-        f"  retrieval  {_retrieval(settings)}; "
-        f"{sizes['latency_p50_ms']:.1f} ms a query (p95 {sizes['latency_p95_ms']:.1f} ms)"
-    )
+    latency = ""
+    if sizes["latency_p50_ms"] is not None:
+        p50, p95 = sizes["latency_p50_ms"], sizes["latency_p95_ms"]
+        latency = f"; {p50:.1f} ms a query (p95 {p95:.1f} ms)"
+    yield clean(f"  retrieval  {_retrieval(settings)}{latency}")
     coverage = (
         f", min_coverage {labelling['min_coverage']}" if labelling["method"] == "span" else ""
     )
@@ -73,6 +74,12 @@ def _chunking(chunking: dict[str, object]) -> str:
 
 def _retrieval(settings: dict[str, Any]) -> str:
     retrieval, index = settings["retrieval"], settings["index"]
+    if retrieval["plugin"] is not None:
+        return f"plug-in {retrieval['plugin']}, depth {retrieval['depth']}"
+    if retrieval["http"] is not None:
+        return f"{retrieval['http']['url']}, depth {retrieval['depth']}"
+    if retrieval["run_file"] is not None:
+        return f"run file {_shortest(retrieval['run_file'])}, depth {retrieval['depth']}"
     dense = f"{index['kind']} index, {index['metric']}"
     bm25 = f"BM25, language {retrieval['bm25']['language']}"
     methods = {"dense": dense, "bm25": bm25, "hybrid": f"{dense}, and {bm25}"}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
+from flows.elsewhere_stages import notes_of
 from flows.results import RunContext, metrics_of, run_row
 from flows.retrieval_stages import last_retrieving
 
@@ -72,6 +73,7 @@ class Report(BaseModel):
     stages: list[StageLine]
     truth_notes: list[TruthNote]
     short_queries: list[str]
+    retrieval_notes: list[str] = []  # about the answers of a retriever from elsewhere
     left_out: list[str]  # files of the corpus folder that are of no kind that is read
     n_tasks: int
     spent: dict[str, float] = {}  # calls, tokens and money that it paid LLMs
@@ -135,6 +137,7 @@ def report_of(
             for note in notes.to_dicts()
         ],
         short_queries=list(short),
+        retrieval_notes=notes_of(pipeline),
         left_out=list(pipeline.inputs.corpus.left_out),
         n_tasks=pipeline.n_tasks,
         spent=pipeline.spent,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from flows.elsewhere_stages import events_of, reason_of_failures
 from flows.provenance import git_state, machine, versions
 from schemas.comparability import comparability_key
 from schemas.experiment import Experiment, Summary
@@ -39,6 +40,7 @@ OUTPUT_OF = {
     "retrieve_terms": "rankings",
     "fuse": "rankings",
     "rerank": "rankings",
+    "retrieve_elsewhere": "rankings",
     "rank": "query_metrics",
     "write_responses": "responses",
     "build_question_bank": "bank",
@@ -266,7 +268,7 @@ def event_rows(pipeline: Pipeline, context: RunContext) -> list[rows.EventRow]:
     ]
     tags = [BACKFILL_TAG] if context.is_backfill else []
     tagged = [rows.EventRow(run_id=run_id, kind="tag", message=tag) for tag in tags]
-    return [*events, *repaired, *tagged]
+    return [*events, *events_of(pipeline, run_id), *repaired, *tagged]
 
 
 def _stage_row(run: StageRun, run_id: str, position: int) -> rows.StageRow:
@@ -297,6 +299,9 @@ def _completed_or_degraded(pipeline: Pipeline) -> tuple[str, str | None]:
         f"{name} ({count})" for name, count in failed.select("measure", "n_failed").iter_rows()
     )
     reasons = [f"values failed: {names}"]
+    unanswered = reason_of_failures(pipeline)
+    if unanswered is not None:
+        reasons.append(unanswered)
     if "score_summaries" in pipeline.runs:
         scores = pipeline.store.frame(pipeline.artifact("score_summaries", "scores"))
         failed = scores.filter(pl.col("status") != "scored")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from flows.elsewhere_stages import retrieve_elsewhere
 from schemas.artifacts import Artifact
 from schemas.errors import StageError
 from tasks import stages
@@ -39,9 +40,11 @@ def retrieve(pipeline: Pipeline, searched: Searched) -> Artifact:
     if pipeline.runs["load_benchmark"].output.figures["n_filtered"]:
         _check_filters(pipeline, searched)
         searched = replace(searched, filtered=searched.documents)
-    retrieved = METHODS[pipeline.experiment.retrieval.method](pipeline, searched)
-    if pipeline.experiment.retrieval.rerank is not None:
-        retrieved = _rerank(pipeline, searched, retrieved, pipeline.experiment.retrieval.rerank)
+    retrieval = pipeline.experiment.retrieval
+    method = METHODS[retrieval.method] if retrieval.elsewhere is None else retrieve_elsewhere
+    retrieved = method(pipeline, searched)
+    if retrieval.rerank is not None:
+        retrieved = _rerank(pipeline, searched, retrieved, retrieval.rerank)
     return retrieved["rankings"]
 
 

@@ -164,6 +164,7 @@ def evaluate_combination(experiment: Experiment, grid_id: str) -> dict[str, Any]
             store_of_workspace(workspace),
             announcer(started, _shown(grid, experiment)),
             shared=grid.shared,
+            logical_date=grid.logical_date,
         )
         error: Exception | None = None
         try:

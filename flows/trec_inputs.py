@@ -8,7 +8,10 @@ from pathlib import Path
 
 import polars as pl
 
-from flows.trec_frames import (
+from schemas.errors import InputError
+from schemas.measures import Measure
+from tasks.trec_files import TrecLines, read_qrels, read_run
+from tasks.trec_frames import (
     labels_of,
     queries_of,
     rankings_of,
@@ -16,9 +19,6 @@ from flows.trec_frames import (
     refuse_infinite,
     refuse_merged,
 )
-from schemas.errors import InputError
-from schemas.measures import Measure
-from tasks.trec_files import TrecLines, read_qrels, read_run
 
 FILES = "RUN_FILE QRELS"
 """The order of the files on the command line, for messages."""

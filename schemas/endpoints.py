@@ -20,21 +20,15 @@ VARIABLE_PATTERN = r"[A-Z_][A-Z0-9_]{0,63}"
 
 
 class Connection(Section):
-    """A server that is asked over HTTP: where it is, with what key, and how hard to try.
+    """How a server is asked over HTTP: with what key, and how hard to try.
 
-    Nothing but the place decides what it answers.
+    None of it decides what it answers.
     """
 
-    base_url: str
     api_key_env: str | None = None
     max_concurrency: Annotated[int, Field(ge=1, le=1024)] = 32
     timeout: Annotated[float, Field(gt=0, le=86_400)] = 60.0  # seconds a call
     attempts: Annotated[int, Field(ge=1, le=50)] = 6
-
-    @field_validator("base_url")
-    @classmethod
-    def _plain_url(cls, value: str) -> str:
-        return plain_url(value, "base_url", "http://localhost:11434/v1").rstrip("/")
 
     @field_validator("api_key_env")
     @classmethod
@@ -49,14 +43,12 @@ class Connection(Section):
     @property
     def key_variable(self) -> str | None:
         """The environment variable with the key; None: no key is sent."""
-        if self.api_key_env is not None:
-            return self.api_key_env
-        return OPENAI_KEY_VARIABLE if self.base_url == OPENAI_URL else None
+        return self.api_key_env
 
     @property
     def shown(self) -> str:
-        """What messages call it."""
-        return self.base_url
+        """What messages call the server."""
+        raise NotImplementedError
 
 
 class ModelConnection(Connection):
@@ -66,9 +58,21 @@ class ModelConnection(Connection):
     base_url: str = OPENAI_URL
     api_key_env: str | None = None  # None: OPENAI_API_KEY for OpenAI's own endpoint, else no key
 
+    @field_validator("base_url")
+    @classmethod
+    def _plain_url(cls, value: str) -> str:
+        return plain_url(value, "base_url", "http://localhost:11434/v1").rstrip("/")
+
+    @property
+    def key_variable(self) -> str | None:
+        """The environment variable with the key; None: no key is sent."""
+        if self.api_key_env is not None:
+            return self.api_key_env
+        return OPENAI_KEY_VARIABLE if self.base_url == OPENAI_URL else None
+
     @property
     def shown(self) -> str:
-        """What messages call it."""
+        """What messages call the model."""
         return f"{self.model} at {self.base_url}"
 
 

@@ -277,9 +277,13 @@ def absolute_paths(experiment: Experiment, folder: Path) -> Experiment:
         return absolute(model) if is_folder else model
 
     embedding, retrieval = experiment.embedding, experiment.retrieval
-    update["embedding"] = embedding.model_copy(update={"model": located(embedding.model)})
+    if embedding.endpoint is None:
+        update["embedding"] = embedding.model_copy(update={"model": located(embedding.model)})
+    if retrieval.run_file is not None:
+        retrieval = retrieval.model_copy(update={"run_file": absolute(retrieval.run_file)})
     if retrieval.rerank is not None:
         model = located(retrieval.rerank.model)
         rerank = retrieval.rerank.model_copy(update={"model": model})
-        update["retrieval"] = retrieval.model_copy(update={"rerank": rerank})
+        retrieval = retrieval.model_copy(update={"rerank": rerank})
+    update["retrieval"] = retrieval
     return experiment.model_copy(update=update)

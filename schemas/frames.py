@@ -73,6 +73,19 @@ RANKINGS = pl.Schema(
         "retrieval_score": pl.Float64,
     }
 )
+FAILED_QUERIES = pl.Schema(
+    {
+        "query_id": pl.String,  # its values are `failed`; it has no ranking
+        "reason": pl.String,  # for people
+    }
+)
+UNMATCHED = pl.Schema(
+    {
+        "query_id": pl.String,
+        "item_id": pl.String,  # under which it stands in the ranking
+        "given": pl.String,  # what the retriever named it by, as JSON
+    }
+)
 LABELS = pl.Schema(
     {
         "query_id": pl.String,

@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from schemas.elsewhere import Elsewhere
 from schemas.lexical_retrieval import Bm25, Hybrid
 from schemas.rerankers import Rerank
-from schemas.sections import Section
 
 
-class Retrieval(Section):
+class Retrieval(Elsewhere):
     """What is retrieved for each query."""
 
     method: Literal["dense", "bm25", "hybrid"] = "dense"
@@ -24,12 +24,12 @@ class Retrieval(Section):
     @property
     def needs_vectors(self) -> bool:
         """Whether chunks and queries are embedded."""
-        return self.method in ("dense", "hybrid")
+        return self.elsewhere is None and self.method in ("dense", "hybrid")
 
     @property
     def needs_terms(self) -> bool:
         """Whether chunks and queries are cut into terms."""
-        return self.method in ("bm25", "hybrid")
+        return self.elsewhere is None and self.method in ("bm25", "hybrid")
 
     @property
     def chunk_limit(self) -> int:

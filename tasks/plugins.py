@@ -16,7 +16,17 @@ Cut = tuple[int, int, str | None]  # start, end, a title of the chunk's own
 
 
 def load_plugin(name: str) -> Plugin:
-    """Import the function.
+    """Import the function that chunks.
+
+    Raises:
+        ConfigurationError: see ``import_function``.
+    """
+    found: Plugin = import_function(name, "chunking.plugin")
+    return found
+
+
+def import_function(name: str, setting: str) -> Callable[..., Any]:
+    """Import ``package.module:function``, which ``setting`` names.
 
     Raises:
         ConfigurationError: the module does not import, or has no such function.
@@ -26,7 +36,7 @@ def load_plugin(name: str) -> Plugin:
         module = importlib.import_module(module_name)
     except Exception as error:
         raise ConfigurationError(
-            f"chunking.plugin = {name!r}: importing {module_name!r} failed with "
+            f"{setting} = {name!r}: importing {module_name!r} failed with "
             f"{type(error).__name__}: {error}. Install it into this environment, or set "
             "PYTHONPATH to its folder."
         ) from error
@@ -34,10 +44,10 @@ def load_plugin(name: str) -> Plugin:
     if not callable(function):
         there = "is not a function" if hasattr(module, function_name) else "does not exist"
         raise ConfigurationError(
-            f"chunking.plugin = {name!r}: {function_name!r} {there} in "
+            f"{setting} = {name!r}: {function_name!r} {there} in "
             f"{getattr(module, '__file__', module_name)}"
         )
-    found: Plugin = function
+    found: Callable[..., Any] = function
     return found
 
 

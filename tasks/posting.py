@@ -11,7 +11,7 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from schemas.endpoints import Connection
+from schemas.endpoints import Connection, ModelConnection
 from schemas.errors import ConfigurationError
 from tasks.calls import Usage
 from tasks.troubles import Trouble, trouble_of_status
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Poster:
     """Sends requests to one endpoint, over connections that are kept."""
 
-    def __init__(self, endpoint: Connection, section: str = "summary"):
+    def __init__(self, endpoint: ModelConnection, section: str = "summary"):
         self._endpoint = endpoint
         self._section = section
 
@@ -107,15 +107,24 @@ def key_of(endpoint: Connection, section: str = "summary") -> str:
     variable = endpoint.key_variable
     if variable is None:
         return ""
+    return secret_of(variable, f"{section}: {endpoint.shown}")
+
+
+def secret_of(variable: str, where: str) -> str:
+    """A key from the environment; ``where`` says who needs it.
+
+    Raises:
+        ConfigurationError: the variable is not set, or its value cannot be a key.
+    """
     key = os.environ.get(variable, "").strip()
     if not key:
         raise ConfigurationError(
-            f"{section}: {endpoint.shown} needs a key, and the environment "
-            f"variable {variable} is not set. Set it, or name another one as api_key_env."
+            f"{where} needs a key, and the environment variable {variable} is not set. Set it, or "
+            "name another one as api_key_env."
         )
     if not key.isascii() or not key.isprintable() or " " in key:
         raise ConfigurationError(
-            f"{section}: the environment variable {variable} holds white space, control or other "
+            f"{where}: the environment variable {variable} holds white space, control or other "
             "characters that no key has. Set it to the key alone."
         )
     return key

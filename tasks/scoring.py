@@ -93,6 +93,23 @@ def _tabulate(values: Floats, measures: Sequence[Measure], truth: pl.DataFrame) 
     )
 
 
+def mark_failed(query_metrics: pl.DataFrame, failed: pl.DataFrame) -> pl.DataFrame:
+    """Take the values of queries that were not answered away, with the reason ``failed``.
+
+    A query that the benchmark leaves out keeps its reason: an answer would have changed nothing.
+
+    Args:
+        query_metrics: QUERY_METRICS.
+        failed: FAILED_QUERIES.
+    """
+    is_failed = pl.col("query_id").is_in(failed["query_id"].implode())
+    is_ours = is_failed & pl.col("null_reason").is_null()
+    return query_metrics.with_columns(
+        value=pl.when(~is_ours).then("value"),
+        null_reason=pl.when(is_ours).then(pl.lit("failed")).otherwise("null_reason"),
+    )
+
+
 def average_metrics(query_metrics: pl.DataFrame, truth: pl.DataFrame) -> pl.DataFrame:
     """Average every measure over its scored queries.
 

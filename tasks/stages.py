@@ -480,6 +480,54 @@ def _retrieved(
     return artifacts, {**retrieved.figures, "short_queries": list(retrieved.short_queries)}
 
 
+@task(
+    cache_policy=stage_policy(
+        "retrieve_elsewhere",
+        "tasks.retrieving_elsewhere",
+        libraries=("numpy",),
+        ignoring=("retrieval",),
+    ),
+    persist_result=True,
+    result_serializer="json",
+    task_run_name="retrieve elsewhere for {queries.n_items} queries",
+)
+def retrieve_elsewhere(
+    *,
+    workspace: Workspace,
+    documents: Artifact,
+    chunks: Artifact,
+    queries: Artifact,
+    retrieval: Retrieval,
+    settings: dict[str, Any],
+    ranks_documents: bool,
+) -> Output:
+    """Ask somebody else's retriever; ``settings`` holds what of the section decides its answers."""
+    from tasks.retrieving_elsewhere import retrieve_elsewhere as retrieve_from
+
+    measurement = Measurement("retrieve_elsewhere")
+    store = store_of(workspace)
+    retrieved = retrieve_from(
+        store.frame(documents),
+        store.frame(chunks),
+        store.frame(queries),
+        retrieval,
+        are_documents=ranks_documents,
+        identity={name: settings[name] for name in ("url", "asked") if name in settings},
+        items=Path(workspace.items) / "retrieved",
+        shows_progress=workspace.shows_progress,
+    )
+    return measurement.output(
+        {
+            "rankings": store.put_frame("rankings", retrieved.rankings),
+            "failed": store.put_frame("failed", retrieved.failed),
+            "unmatched": store.put_frame("unmatched", retrieved.unmatched),
+            "latencies": store.put_frame("latencies", retrieved.latencies),
+        },
+        {**retrieved.figures, "notes": retrieved.notes},
+        is_reusable=retrieved.failed.is_empty(),
+    )
+
+
 @task(cache_policy=NO_CACHE, persist_result=False, task_run_name="fill quotes of spans")
 def fill_quotes(
     *, workspace: Workspace, documents: Artifact, queries: Artifact, benchmark_path: str
@@ -548,13 +596,17 @@ def rank(
     truth: Artifact,
     chunks: Artifact,
     queries: Artifact,
+    failed: Artifact | None,
     measures: list[tuple[str, int]],
     labelling: Labelling,
     depth: int,
 ) -> Output:
-    """Compute every measure for every query; ``measures`` are names with contract versions."""
+    """Compute every measure for every query; ``measures`` are names with contract versions.
+
+    The values of ``failed`` queries, which nobody answered, are NULL.
+    """
     from schemas.measures import Measure
-    from tasks.scoring import average_metrics, score_rankings
+    from tasks.scoring import average_metrics, mark_failed, score_rankings
     from tasks.tie_reports import report_ties
 
     measurement = Measurement("rank")
@@ -568,6 +620,8 @@ def rank(
         "depth": depth,
     }
     query_metrics = score_rankings(*frames, **options)
+    if failed is not None and failed.n_items:
+        query_metrics = mark_failed(query_metrics, store.frame(failed))
     run_metrics = average_metrics(query_metrics, frames[2])
     return measurement.output(
         {

@@ -172,7 +172,7 @@ def _read_lines(source: str, data: Buffer, kind: Kind, order: str) -> pa.Table:
             titles = {"number": what, "doc": "document"}
             names = ", ".join(titles.get(name, name) for name in columns)
             hint = ""
-            if len(fields) in (4, 6):
+            if len(fields) in (4, 6) and order:
                 hint = f"; the order of the files is {order}"
             raise InputError(
                 f"the line has {len(fields)} field{'s'[: len(fields) > 1]}, "

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.data.small_project import REPOSITORY, Command
+from tests.data.small_project import (
+    DOCUMENTS,
+    QUERIES,
+    REPOSITORY,
+    Command,
+    write_small_project,
+)
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+FENCED = re.compile(r"^```(?:python|toml)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 BLOCKS = re.findall(r"^```bash\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
 
 
@@ -116,6 +125,37 @@ def test_trec_files_are_scored(shell: Command) -> None:
     lines = run(shell, example).splitlines()
     assert any("bm25" in line and "0.5000" in line for line in lines)  # ap: one of two, first
     assert any("dense" in line and "1.0000" in line for line in lines)
+
+
+def test_the_langchain_plugin_ranks_as_langchain_does(shell: Command) -> None:
+    from langchain_core.documents import Document
+    from langchain_core.vectorstores import InMemoryVectorStore
+
+    text = section("Somebody else's retriever")
+    source, plugin, *_ = (found[1] for found in re.finditer(FENCED, text))
+    (shell.folder / "my_retriever.py").write_text(source)
+    experiment = write_small_project(shell.folder)
+    experiment.write_text(experiment.read_text().replace("[retrieval]\ndepth = 5\n", plugin))
+    report = shell.evaluate(experiment, RANKHOUSE_HOME=str(shell.home))
+    rows = json.loads(
+        shell(
+            *("sql", "--format", "json"),
+            "select query_id, chunk_id, retrieval_score as score from rankings "
+            f"join runs using (rankings_digest) where run_id = '{report['run_id']}' order by rank",
+            RANKHOUSE_HOME=str(shell.home),
+        ).stdout
+    )
+    namespace: dict[str, Any] = {}
+    exec(source, namespace)  # noqa: S102 - the README's own example
+    bare = InMemoryVectorStore(namespace["Trigrams"]())
+    whole = {name: text for name, text in DOCUMENTS.items() if name != "tides.md"}  # a chunk each
+    bare.add_documents([Document(text, id=name) for name, text in whole.items()])
+    for query in QUERIES:
+        ranked = [row for row in rows if row["query_id"] == query["query_id"]]
+        scores = {row["chunk_id"].partition("#")[0]: row["score"] for row in ranked}
+        assert list(scores.values()) == sorted(scores.values(), reverse=True)
+        for document, score in bare.similarity_search_with_score(query["text"], k=10):
+            assert scores[str(document.id)] == pytest.approx(score, abs=1e-12)
 
 
 def test_every_file_that_the_readme_links_to_is_there() -> None:
