@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from schemas.comparability import SUMMARY_MEASURES
 from schemas.errors import UsageError
 from schemas.measures import Measure
+from warehouse.queries import among
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -122,8 +123,7 @@ def read_runs(
     rows = connection.execute(
         f"SELECT run.run_id, run.status, run.status_reason, run.rankings_digest, "  # noqa: S608
         f"run.labels_digest, run.benchmark_digest, run.config, {_HAS_REFERENCES} "
-        f"FROM runs AS run WHERE list_contains($runs, run.run_id)",
-        {"runs": wanted},
+        f"FROM runs AS run WHERE {among('run.run_id', wanted)}"
     ).fetchall()
     metrics = _read_metrics(connection, wanted)
     sides = {row[0]: _side(row, metrics.get(row[0], {})) for row in rows}
@@ -156,9 +156,8 @@ def _read_metrics(
     connection: DuckDBPyConnection, run_ids: Sequence[str]
 ) -> dict[str, dict[str, MeanRow]]:
     rows = connection.execute(
-        "SELECT run_id, measure, contract_version, comparability_key, n_scored, n_failed "
-        "FROM newest_run_metrics WHERE list_contains($runs, run_id)",
-        {"runs": list(run_ids)},
+        "SELECT run_id, measure, contract_version, comparability_key, n_scored, n_failed "  # noqa: S608
+        f"FROM newest_run_metrics WHERE {among('run_id', run_ids)}"
     ).fetchall()
     metrics: dict[str, dict[str, MeanRow]] = {}
     for run_id, measure, *rest in rows:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from warehouse.queries import among
+
 if TYPE_CHECKING:
     import polars as pl
     from duckdb import DuckDBPyConnection
@@ -86,11 +88,9 @@ def _read(
     frame: pl.DataFrame = (
         connection.cursor()
         .sql(
-            "SELECT run_id, measure, query_id, value, "
-            "coalesce(null_reason = 'failed', false) AS is_failed "
-            "FROM newest_query_metrics "
-            "WHERE list_contains($runs, run_id) AND list_contains($measures, measure)",
-            params={"runs": list(run_ids), "measures": list(measures)},
+            "SELECT run_id, measure, query_id, value, "  # noqa: S608 - literals are quoted
+            "coalesce(null_reason = 'failed', false) AS is_failed FROM newest_query_metrics "
+            f"WHERE {among('run_id', run_ids)} AND {among('measure', measures)}"
         )
         .pl()
     )
@@ -106,11 +106,10 @@ def has_equal_banks(
     against.
     """
     rows = connection.execute(
-        "SELECT query_id FROM ("
+        "SELECT query_id FROM ("  # noqa: S608 - literals are quoted
         "SELECT run_id, query_id, list(question ORDER BY question_index) AS bank "
-        "FROM summary_questions WHERE list_contains($runs, run_id) GROUP BY ALL"
-        ") GROUP BY query_id HAVING count(DISTINCT bank) > 1",
-        {"runs": list(run_ids)},
+        f"FROM summary_questions WHERE {among('run_id', run_ids)} GROUP BY ALL"
+        ") GROUP BY query_id HAVING count(DISTINCT bank) > 1"
     ).fetchall()
     different = {query_id for (query_id,) in rows}
     return np.array([query_id not in different for query_id in query_ids], dtype=np.bool_)
