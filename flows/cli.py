@@ -133,7 +133,20 @@ def main(arguments: list[str] | None = None) -> None:
         code = run(lambda: command.main(arguments, prog_name="rankhouse", standalone_mode=False))
     except (KeyboardInterrupt, Terminated):  # it came while another error was being explained
         code = STOPPED[signal.Signals(_signals[0]) if _signals else signal.SIGINT][1]
+    if _signals:
+        _leave_threads(code)
     sys.exit(code)
+
+
+def _leave_threads(code: int) -> None:
+    """Leave at once: the runs of a grid that compute in threads cannot be interrupted."""
+    import threading
+
+    if threading.active_count() > 1:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
 
 
 def run(call: Callable[[], Any]) -> int:

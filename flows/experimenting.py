@@ -7,7 +7,7 @@ from datetime import date
 from typing import Any
 
 from flows.grid_reports import GridReport
-from flows.printing import is_interactive, say
+from flows.printing import is_interactive, print_rows, say
 from schemas.grids import Grid
 from schemas.home import Home
 from tasks.progress import progress_writer
@@ -57,6 +57,57 @@ def experiment_and_print(
     for run in spooled:
         say(f"spooled: {run.experiment}: {run.spooled_because}")
     return _end(report)
+
+
+PLAN_COLUMNS = (
+    "experiment",
+    "n_new",
+    "n_shared",
+    "n_cached",
+    "texts_to_embed",
+    "llm_calls",
+    "tokens",
+    "cost",
+    "currency",
+    "new",
+    "shared",
+    "cached",
+)
+
+
+def plan_and_print(grid: Grid, home: Home, *, format: str) -> int:
+    """Print what each run of a grid would compute and cost, and compute none of it.
+
+    Raises:
+        RankhouseError: a run could not work; see ``flows.grid_preflight``.
+    """
+    from flows.evaluating import log_to_stderr
+    from flows.grid_preflight import survey_grid
+
+    log_to_stderr()
+    for note in grid.notes:
+        say(f"note: {note}")
+    survey_grid(grid.experiments, home, say=say)
+    say(f"home {home.path}")
+
+    def flow_of_plan() -> Any:
+        from flows.plan_experiment import plan_experiment
+
+        return plan_experiment(
+            list(grid.experiments), name=grid.name, home=str(home.path), return_state=True
+        )
+
+    rows: list[dict[str, Any]] = run_flow(flow_of_plan, home, tags=[grid.name, "grid"])["rows"]
+    if format != "json":
+        for row in rows:
+            row |= {state: " ".join(row[state]) for state in ("new", "shared", "cached")}
+    texts = {"new": 20, "shared": 20, "cached": 20}
+    print_rows(rows, PLAN_COLUMNS, format=format, texts=texts)
+    n_new = sum(row["n_new"] for row in rows)
+    say(f"{len(rows)} runs, {n_new} stages to compute at most; --dry-run has computed nothing")
+    if any(row["texts_to_embed"] is None or row["llm_calls"] is None for row in rows):
+        say("– stands where a cost cannot be known before a new stage has run")
+    return 0
 
 
 def _stages_of(report: GridReport) -> str:

@@ -76,6 +76,10 @@ class Pipeline:
             raise LookupError("no stage of this run has retrieved yet")
         return self.rankings
 
+    def has(self, *artifacts: Artifact) -> bool:
+        """Whether these can be read now; not so in a plan, where nothing has run."""
+        return True
+
     def _run_once(self) -> None:
         experiment, inputs = self.experiment, self.inputs
         documents, queries = self._load()

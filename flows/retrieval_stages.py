@@ -38,7 +38,8 @@ def retrieve(pipeline: Pipeline, searched: Searched) -> Artifact:
         The rankings that are labelled and scored.
     """
     if pipeline.runs["load_benchmark"].output.figures["n_filtered"]:
-        _check_filters(pipeline, searched)
+        if pipeline.has(searched.documents, searched.queries):
+            _check_filters(pipeline, searched)
         searched = replace(searched, filtered=searched.documents)
     retrieval = pipeline.experiment.retrieval
     method = METHODS[retrieval.method] if retrieval.elsewhere is None else retrieve_elsewhere

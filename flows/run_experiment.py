@@ -60,10 +60,23 @@ class GridRun:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def end_with(self, error: BaseException) -> None:
-        """Let no stage start any more, and say of each unfinished run why it ended."""
-        self.shared.stop()
-        for started in self.started:
-            started.__exit__(type(error), error, error.__traceback__)
+        """Let nothing start any more, and say of each unfinished run why it ended."""
+        with self.lock:
+            for started in self.started:
+                started.__exit__(type(error), error, error.__traceback__)
+            self.shared.stop()
+
+    def start(self, run_id: str, experiment: Experiment) -> StartedRun:
+        """Start a run, unless the grid was interrupted.
+
+        Raises:
+            GridStoppedError: it was.
+        """
+        with self.lock:
+            self.shared.refuse_when_stopped()
+            started = Spool(self.home).start(run_id, experiment=experiment.name)
+            self.started.append(started)
+            return started
 
 
 _GRID: contextvars.ContextVar[GridRun] = contextvars.ContextVar("grid")
@@ -155,8 +168,7 @@ def evaluate_combination(experiment: Experiment, grid_id: str) -> dict[str, Any]
         flow_run_id=flow_run.id,
         grid_id=grid_id,
     )
-    with Spool(grid.home).start(context.run_id, experiment=experiment.name) as started:
-        grid.started.append(started)
+    with grid.start(context.run_id, experiment) as started:
         pipeline = Pipeline(
             experiment,
             grid.inputs[experiment.name],
@@ -169,6 +181,7 @@ def evaluate_combination(experiment: Experiment, grid_id: str) -> dict[str, Any]
         error: Exception | None = None
         try:
             pipeline.run()
+            grid.shared.refuse_when_stopped()
             started.enter_stage("write_results")
             pipeline.stage = "write_results"
             pipeline.n_tasks += 1

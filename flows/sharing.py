@@ -45,6 +45,11 @@ class SharedStages:
         """Let no further stage start; those that run cannot be stopped."""
         self._stopped.set()
 
+    def refuse_when_stopped(self) -> None:
+        """Raise GridStoppedError when the grid was interrupted."""
+        if self._stopped.is_set():
+            raise GridStoppedError
+
     def run(self, task: Any, store: ArtifactStore, **inputs: Any) -> StageRun:
         """Run a stage as ``run_stage`` does, or wait for the run that is at it already.
 
@@ -55,8 +60,7 @@ class SharedStages:
             Exception: whatever the stage raised, for every run that shares it.
             GridStoppedError: the grid was interrupted.
         """
-        if self._stopped.is_set():
-            raise GridStoppedError
+        self.refuse_when_stopped()
         future, is_first = self._claim(task.cache_policy.key_of(inputs), store)
         if not is_first:
             return _handed_on(future)

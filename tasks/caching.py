@@ -135,7 +135,7 @@ def run_stage(task: Any, store: ArtifactStore, **inputs: Any) -> StageRun:
     """
     policy: StagePolicy = task.cache_policy
     key = policy.key_of(inputs)
-    is_usable = _is_record_usable(task, key, store)
+    is_usable = stored_output(task, key, store) is not None
     started_at, started = datetime.now(UTC), time.perf_counter()
     state = task.with_options(refresh_cache=not is_usable)(**inputs, return_state=True)
     output = StageOutput.model_validate(state.result(raise_on_failure=True))
@@ -154,23 +154,27 @@ def run_stage(task: Any, store: ArtifactStore, **inputs: Any) -> StageRun:
     )
 
 
-def _is_record_usable(task: Any, key: str, store: ArtifactStore) -> bool:
+def stored_output(task: Any, key: str, store: ArtifactStore) -> StageOutput | None:
+    """What a stage has stored under its key; None: it has to run.
+
+    Its record cannot be read, holds failed values, or one of its artifacts is gone.
+    """
     records: Any = get_result_store().update_for_task(task)
     if not records.exists(key):
-        return False
+        return None
     try:
         output = StageOutput.model_validate(records.read(key).result)
     except (ValidationError, ValueError, KeyError, TypeError):
         logger.warning("%s: its record cannot be read; the stage runs again", key[:24])
-        return False
+        return None
     if not output.is_reusable:
-        return False
+        return None
     lost = [artifact.name for artifact in output.artifacts.values() if not store.has(artifact)]
     if lost:
         logger.warning(
             "stage %s runs again: artifact %s is missing or short", output.stage, lost[0]
         )
-    return not lost
+    return None if lost else output
 
 
 def _keyed(value: Any, name: str) -> Any:

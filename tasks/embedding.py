@@ -217,6 +217,27 @@ def embed_texts(
     return EmbeddedTexts(stored.vectors[places], figures)
 
 
+def find_missing(
+    texts: Sequence[str],
+    model: ResolvedModel,
+    config: Embedding,
+    *,
+    prompt: str,
+    items: Path,
+    device: str,
+) -> dict[tuple[Path, bytes], str]:
+    """The texts that have no vector yet, by their place in the item store; see ``embed_texts``."""
+    by_key = {key_of(text, prompt=prompt): text for text in texts}
+    store = VectorStore(items, _space(model, config, device=device))
+    keys = np.array(sorted(by_key), dtype=KEY)
+    found = store.get_many(keys).found
+    return {
+        (store.folder, key): by_key[key]
+        for key, is_found in zip(sorted(by_key), found, strict=True)
+        if not is_found
+    }
+
+
 def _space(model: ResolvedModel, config: Embedding, *, device: str) -> dict[str, Any]:
     if config.endpoint is not None:
         return endpoint_space(config, config.endpoint)

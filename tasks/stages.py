@@ -166,7 +166,7 @@ def embed_chunks(
         measurement,
         store,
         workspace,
-        _texts(frame),
+        texts_of(frame),
         embedding,
         model,
         names=frame["chunk_id"].to_list(),
@@ -209,7 +209,7 @@ def embed_queries(
     )
 
 
-def _texts(chunks: pl.DataFrame) -> list[str]:
+def texts_of(chunks: pl.DataFrame) -> list[str]:
     """What stands for each chunk: its title, if it is used, on a line of its own, and its text."""
     texts = chunks.select(
         pl.when(pl.col("title").is_null())
@@ -318,7 +318,7 @@ def index_terms(*, workspace: Workspace, chunks: Artifact, bm25: Bm25) -> Output
 
     measurement = Measurement("index_terms")
     store = store_of(workspace)
-    made = index(_texts(store.frame(chunks)), bm25)
+    made = index(texts_of(store.frame(chunks)), bm25)
     artifacts = {
         "terms": store.put_frame("terms", pl.DataFrame({"term": made.terms}, {"term": pl.String})),
         "starts": store.put_array("term_starts", made.starts),
@@ -444,7 +444,7 @@ def rerank(
     reranked = rerank_rankings(
         store.frame(rankings),
         store.frame(latencies),
-        dict(zip(frame["chunk_id"].to_list(), _texts(frame), strict=True)),
+        dict(zip(frame["chunk_id"].to_list(), texts_of(frame), strict=True)),
         dict(store.frame(queries).select("query_id", "text").iter_rows()),
         model,
         config,

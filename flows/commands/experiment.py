@@ -41,6 +41,11 @@ from flows.printing import format_option
     type=click.IntRange(min=1, max=64),
     help="How many runs go on side by side; by default one a core, at most 4.",
 )
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Print what each run would compute and cost, and compute nothing.",
+)
 @format_option
 def command(
     grid: Path,
@@ -49,6 +54,7 @@ def command(
     limit: int | None,
     logical_date: datetime | None,
     n_at_once: int | None,
+    dry_run: bool,
     format: str,
 ) -> int:
     """Evaluate a grid of experiments, each as a run of its own, and print what came of them.
@@ -62,12 +68,15 @@ def command(
 
     Example: rankhouse experiment deployments/demo/grid.toml --only '*size=600*'
     """
-    from flows.experimenting import experiment_and_print
+    from flows.experimenting import experiment_and_print, plan_and_print
     from schemas.grids import choose, read_grid
     from schemas.home import find_home
 
+    chosen = choose(read_grid(grid, settings), only=only, limit=limit)
+    if dry_run:
+        return plan_and_print(chosen, find_home(), format=format)
     return experiment_and_print(
-        choose(read_grid(grid, settings), only=only, limit=limit),
+        chosen,
         find_home(),
         logical_date=None if logical_date is None else logical_date.date(),
         n_at_once=n_at_once,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -117,3 +119,79 @@ def test_what_cannot_run_is_refused_before_anything_is_written(
     result = offline_command("experiment", str(file), *arguments, exit_code=2)
     assert expected in result.stderr
     assert not list((offline_command.home / "spool").glob("*"))
+
+
+def plan(command: Command, file: Path, *arguments: str) -> dict[str, dict[str, Any]]:
+    rows = run(command, file, "--dry-run", *arguments)
+    return {row["experiment"].partition(":")[2]: row for row in rows}
+
+
+def test_a_dry_run_tells_new_shared_and_stored_stages_and_computes_none(
+    command: Command, grid: Path
+) -> None:
+    fresh = plan(command, grid)
+    assert (
+        fresh["size=80,metric=cosine"]["cached"] == fresh["size=80,metric=cosine"]["shared"] == []
+    )
+    assert fresh["size=80,metric=cosine"]["texts_to_embed"] is None  # it depends on the chunks
+    assert fresh["size=80,metric=l2"]["new"] == ["build_index", "retrieve", "rank"]
+    assert not (command.home / "warehouse.duckdb").exists()
+    assert not list((command.home / "artifacts").rglob("*.parquet"))
+
+    run(command, grid, "--only", "*size=120,metric=cosine")
+    known = plan(command, grid, "--set", "embedding.normalize=false", "--set", "chunking.size=120")
+    first, second = known["size=120,metric=cosine"], known["size=120,metric=l2"]
+    assert first["cached"] == ["load_corpus", "load_benchmark", "chunk_corpus", "label"]
+    assert first["texts_to_embed"] == 5 + 5  # a chunk each, but tides.md: two; zh in one; queries
+    assert second["texts_to_embed"] == 0  # the first will have encoded them
+    everything = plan(command, grid)
+    assert everything["size=120,metric=cosine"]["new"] == []
+    # What follows a new stage is new, whatever it makes.
+    assert everything["size=80,metric=cosine"]["new"][0] == "chunk_corpus"
+    assert everything["size=80,metric=cosine"]["new"][-1] == "rank"
+
+
+@pytest.mark.timeout(600)
+def test_nothing_is_lost_or_there_twice_when_a_grid_is_killed(command: Command, grid: Path) -> None:
+    process = command.start("experiment", str(grid), "--at-once", "1")
+    deadline = time.monotonic() + 240
+    while not list((command.home / "spool").glob("*/ready")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    n_finished = len(list((command.home / "spool").glob("*/ready")))
+    assert n_finished >= 1
+    run(command, grid)
+    runs = command.sql("select run_id, experiment, grid_id, status from runs")
+    assert len(runs) == n_finished + 4
+    assert {row["status"] for row in runs} == {"completed"}
+    assert len({row["experiment"] for row in runs}) == 4
+    computed = command.sql(
+        "select stage_key, count(*) filter (where not cached) as n from stages group by 1 having "
+        "n > 1"
+    )
+    assert computed == []
+    assert list((command.home / "spool").glob("*/ready")) == []
+
+
+@pytest.mark.timeout(600)
+def test_ctrl_c_ends_a_grid_at_once_and_without_a_trace(command: Command, grid: Path) -> None:
+    plugin = grid.with_name("sleeping.py")
+    plugin.write_text(
+        "import time\ndef chunk(document, size):\n    time.sleep(500)\n    return []\n"
+    )
+    grid.write_text(GRID.replace("[chunking]", '[chunking]\nplugin = "sleeping:chunk"'))
+    environment = {"PYTHONPATH": f"{command.environment['PYTHONPATH']}:{grid.parent}"}
+    process = command.start("experiment", str(grid), **environment)
+    deadline = time.monotonic() + 240
+    spool = command.home / "spool"
+    while time.monotonic() < deadline and not any(
+        json.loads(path.read_text())["stage"] == "chunk_corpus"
+        for path in spool.glob("*/started.json")
+    ):
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "stopped" in stderr
+    assert list(spool.glob("*")) == []
