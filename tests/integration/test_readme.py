@@ -171,4 +171,5 @@ def test_the_demos_grid_runs_as_the_readme_says(shell: Command) -> None:
         f"export RANKHOUSE_HOME={shell.home}\n{block('rankhouse experiment deployments')}",
     )
     for method in ("dense", "bm25"):
-        assert len(re.findall(rf"demo-grid:size=600,method={method} ", listed)) == 3  # 2 + 1 list
+        # planned, run, run alone, listed
+        assert len(re.findall(rf"demo-grid:size=600,method={method} ", listed)) == 4
