@@ -13,6 +13,7 @@ from prefect.artifacts import create_table_artifact
 from prefect.runtime import flow_run
 from prefect.utilities.annotations import quote
 
+from flows import nights
 from flows.landing import why_spooled
 from flows.pipeline import Pipeline, store_of_workspace, workspace_of
 from flows.preflight import check_endpoints, check_storage, survey_inputs
@@ -66,6 +67,7 @@ def evaluate_retrieval(
         flow_run_id=flow_run.id,
         suite=order.suite,
         is_backfill=order.is_backfill,
+        started_at=nights.now(),
     )
     with Spool(where).start(context.run_id, experiment=experiment.name) as started:
         pipeline = Pipeline(

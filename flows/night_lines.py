@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from flows.night_reports import NightReport, Outcome
-from warehouse.comparisons import Comparison, MeasureComparison
+from warehouse.comparisons import Comparison
 
 SHOWN = 3  # queries that a line names
 
@@ -37,40 +37,22 @@ COLUMNS = (
 
 
 def line_of(outcome: Outcome) -> str:
-    """``handbook: worse: ndcg@10 0.7012 → 0.6400 (−0.0612, …), lost on q7, q2 and 5 more``."""
-    parts = [f"{outcome.experiment}: {outcome.verdict or outcome.status}"]
-    comparison = outcome.comparisons[0] if outcome.comparisons else None
-    if comparison is not None and comparison.lead is not None:
-        parts += _numbers(comparison)
+    """``handbook: worse: ndcg@10 fell by 0.0612 …; lost most: q7, q2, q9 and 5 more; meant? …``."""
+    words = [f"{outcome.experiment}: {outcome.verdict or outcome.status}"]
     if outcome.reason:
-        parts.append(outcome.reason)
+        words[0] += f": {outcome.reason}"
+    if outcome.comparisons:
+        words += _queries(outcome.comparisons[0])
     if outcome.verdict == "worse" and outcome.run_id is not None:
-        parts.append(f"meant? rankhouse baseline accept {outcome.run_id} --reason …")
-    return "; ".join(parts)
+        words.append(f"if it is meant: rankhouse baseline accept {outcome.run_id} --reason WHY")
+    return "; ".join(words)
 
 
-def _numbers(comparison: Comparison) -> Iterator[str]:
-    item = comparison.measure(str(comparison.lead))
-    if item.difference is None:
-        return
-    interval = "" if item.low is None else f", 95 % {_signed(item.low)} to {_signed(item.high)}"
-    p = "" if item.p_adjusted is None else f", p {item.p_adjusted:.2g}"
-    yield (
-        f"{item.measure} {item.baseline_mean:.4f} → {item.mean:.4f} "
-        f"({_signed(item.difference)}{interval}{p})"
-    )
-    yield _queries(comparison, item)
-
-
-def _queries(comparison: Comparison, item: MeasureComparison) -> str:
+def _queries(comparison: Comparison) -> Iterator[str]:
     lost = comparison.lost_query_ids
-    named = ", ".join(lost[:SHOWN]) + (f" and {len(lost) - SHOWN} more" if lost[SHOWN:] else "")
-    on = f": {named}" if lost else ""
-    return f"{item.n_worse} of {item.n_pairs} queries lost{on}, {item.n_better} gained"
-
-
-def _signed(value: float | None) -> str:
-    return "–" if value is None else f"{value:+.4f}".replace("-", "−")
+    if lost:
+        more = f" and {len(lost) - SHOWN} more" if lost[SHOWN:] else ""
+        yield f"lost most: {', '.join(lost[:SHOWN])}{more}"
 
 
 def rows_of(report: NightReport) -> Iterator[dict[str, Any]]:

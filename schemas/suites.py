@@ -167,6 +167,8 @@ def read_suite(path: Path) -> Suite:
     except ValidationError as error:
         raise ConfigurationError(explain_faults(error, SuiteFile, where=str(path))) from None
     entries = tuple(_resolve(file, entry, path) for entry in file.experiment)
+    if file.budget is not None and file.budget.money is not None:
+        _check_prices([entry.experiment for entry in entries], path)
     _refuse_twins([entry.experiment.name for entry in entries], path)
     shared = file.model_dump(include={"name", "budget", "retention", "schedule", "notify"})
     return Suite.model_validate({**shared, "path": str(path.absolute()), "entries": entries})
@@ -209,6 +211,26 @@ def _check_gates(gates: tuple[Gate, ...], experiment: Experiment, path: Path) ->
                 "what was retrieved falls when retrieval finds more. Gate a ranking measure, or "
                 "set summary.contexts = 'reference'."
             )
+
+
+def _check_prices(experiments: list[Experiment], path: Path) -> None:
+    """Money can only be kept to where every model has a price, and all are in one currency."""
+    currencies = set()
+    for experiment in experiments:
+        if experiment.summary is None:
+            continue
+        priced = {price.model for price in experiment.summary.prices}
+        currencies |= {price.currency for price in experiment.summary.prices}
+        for key, endpoint in experiment.summary.endpoints.items():
+            if endpoint.model not in priced:
+                raise ConfigurationError(
+                    f"{path}: budget.money cannot be kept: the price of {endpoint.model} "
+                    f"(summary.{key} of {experiment.name!r}) is not in its summary.prices"
+                )
+    if len(currencies) > 1:
+        raise ConfigurationError(
+            f"{path}: budget.money cannot be kept: prices are in {', '.join(sorted(currencies))}"
+        )
 
 
 def _reads_retrieved(experiment: Experiment) -> bool:

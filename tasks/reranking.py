@@ -173,13 +173,11 @@ def rerank(
             # What another run or process scored while this one waited is not scored again.
             new = np.flatnonzero(~store.get_many(unique).found)
             new = new[np.argsort(first[new], kind="stable")]  # query by query, as they are ranked
-            if new.size:
-                with model_in_turn(
-                    (model.digest, device, "pairs", *settings),
-                    lambda: load(model, config, threads=threads, device=device),
-                ) as scorer:
-                    missing = [pairs[i] for i in first[new]]
-                    _score(missing, unique[new], scorer, store, model.name, say)
+            with model_in_turn(
+                (model.digest, device, "pairs", *settings),
+                lambda: load(model, config, threads=threads, device=device),
+            ) as scorer:
+                _score([pairs[i] for i in first[new]], unique[new], scorer, store, model.name, say)
         stored = store.get_many(unique)
     of_head = stored.vectors[places] if len(pairs) else np.zeros((0, 2), dtype=np.float32)
     order = list(text_of_query)
@@ -224,6 +222,8 @@ def _score(
     say: Say | None,
 ) -> None:
     """Score and store pairs, the texts of one query at a time."""
+    if not pairs:
+        return
     starts = [0, *(i for i in range(1, len(pairs)) if pairs[i][0] != pairs[i - 1][0]), len(pairs)]
     scorer.scores(*_one(pairs[0]))  # the first is slow
     waiting: list[tuple[Keys, Vectors, Flags]] = []

@@ -63,6 +63,8 @@ def load(refused: bool, wait: float) -> int:
     say(f"loaded {len(report.loaded)}, {len(report.waiting)} left in the spool")
     if is_damaged and report.is_published:
         say(f"published: {home.published} was damaged and is made anew")
+    for comparison in report.compared:
+        say(f"compared: {comparison.run_id}: {comparison.verdict}: {comparison.reason}")
     for run_id in report.crashed:
         say(f"crashed: {run_id}")
     for reason in report.refused:

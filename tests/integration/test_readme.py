@@ -100,6 +100,9 @@ def test_the_demo_prints_the_numbers_of_the_readme(shell: Command) -> None:
     compared = run(shell, demo + block("rankhouse compare latest"))
     (verdict,) = re.findall(r"^worse: .*$", section("Compare two runs"), flags=re.MULTILINE)
     assert verdict in compared.splitlines()
+    nights = run(shell, home + block("rankhouse baseline accept latest")).splitlines()
+    assert nights[:2] == [f"{name}: not comparable: first night" for name in ("demo", "demo-200")]
+    assert nights[3].startswith("demo-200: same: ndcg@10 is ")
 
 
 @pytest.mark.timeout(600)
