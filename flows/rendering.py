@@ -21,6 +21,7 @@ def render(report: Report, *, prefix: str = "") -> str:
     parts = [
         "\n".join(_heading(report)),
         _measures(report),
+        _index_loss(report),
         "\n".join(remarks(report, prefix)),
         "\n".join(_stages(report)),
         "\n".join(_next(report, prefix)),
@@ -113,6 +114,20 @@ def _measures(report: Report) -> str:
             [*cells, row.low, row.high] for cells, row in zip(rows, report.measures, strict=True)
         ]
     return render_table(rows, columns)
+
+
+def _index_loss(report: Report) -> str:
+    """What of the exact nearest chunks an approximate index found, so its loss is not the model's.
+
+    An exhaustive index finds them all: nothing is said.
+    """
+    recalls = report.sizes["ann_recall"]
+    if not isinstance(recalls, dict) or not recalls:
+        return ""
+    n = report.sizes["n_ann_queries"]
+    over = f" (over {n} sampled queries)" if n != report.sizes["n_queries"] else ""
+    values = ", ".join(f"{name} {value:.4f}" for name, value in recalls.items())
+    return f"{values}: the share of the exact nearest chunks that the index found{over}"
 
 
 def _stages(report: Report) -> Iterator[str]:

@@ -114,6 +114,13 @@ def report_of(
             "dim": embedded.get("dim"),
             "latency_p50_ms": retrieved["latency_p50_ms"],
             "latency_p95_ms": retrieved["latency_p95_ms"],
+            "index_bytes": figures.get("build_index", {}).get("n_bytes"),
+            "ann_recall": {
+                name: value
+                for name, value in figures.get("retrieve", {}).items()
+                if name.startswith("ann_recall@")
+            },
+            "n_ann_queries": figures.get("retrieve", {}).get("n_ann_queries"),
             "max_tokens": None if model is None else model.max_tokens,
             "n_filtered": figures["load_benchmark"]["n_filtered"],
             "n_unmatched": figures.get("retrieve_terms", {}).get("n_unmatched"),

@@ -14,6 +14,7 @@ from schemas.experiment import LabelMethod
 from schemas.frames import LATENCIES, RANKINGS
 from schemas.indexes import Index
 from schemas.retrievers import Retrieval
+from tasks.ann_recalls import ann_recalls
 from tasks.filtered_searching import FilteredSearch
 from tasks.filtering import Filters
 from tasks.indexes import Searchable, open_index
@@ -61,7 +62,8 @@ def retrieve(
         Rankings, shorter than ``depth`` where there are no more items. Figures: ``n_queries``,
         ``n_results``, ``n_deepened`` (queries that the first search did not settle),
         ``queries_per_second`` of all at once, and ``latency_p50_ms`` and ``latency_p95_ms`` of
-        ``n_latency`` queries one at a time, rescoring included.
+        ``n_latency`` queries one at a time, rescoring included. For an approximate index also
+        ``ann_recall@k``; see ``ann_recalls``.
 
     Raises:
         IndexMismatchError: index, vectors and ids do not belong together.
@@ -92,6 +94,7 @@ def retrieve(
         "n_deepened": n_deepened,
         "queries_per_second": round(len(query_ids) / seconds, 3),
         **latency_figures(latencies["milliseconds"]),
+        **({} if opened.is_exhaustive else ann_recalls(search, len(query_ids))),
     }
     rankings = _frame(ranked, chunks, query_ids, item="doc_id" if are_documents else "chunk_id")
     return RankedLists(rankings, latencies, figures, [query_ids[row] for row in short.tolist()])
