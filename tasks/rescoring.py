@@ -1,9 +1,9 @@
 """Scores in float64 whose bits depend on the two vectors alone, and how far FAISS can be off.
 
 A flat search's float32 scores depend on how many queries are asked at once. Here a pair's products
-are exact (24 + 24 bits in 53) and NumPy sums them along one contiguous row, in an order that only the
-number of dimensions decides (``einsum`` is not BLAS), so no batch, no number of threads and no BLAS
-changes the result.
+are exact (24 + 24 bits in 53) and NumPy sums them along one contiguous row, in an order that only
+the number of dimensions decides (``einsum`` is not BLAS), so no batch, no number of threads and no
+BLAS changes the result.
 """
 
 from __future__ import annotations
