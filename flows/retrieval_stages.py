@@ -11,6 +11,7 @@ from schemas.artifacts import Artifact
 from schemas.errors import StageError
 from tasks import stages
 from tasks.caching import StageRun
+from tasks.factories import check_enough
 
 if TYPE_CHECKING:
     from flows.pipeline import Pipeline
@@ -59,6 +60,8 @@ def _retrieve_dense(
 ) -> dict[str, Artifact]:
     """Embed chunks and queries, index the chunks' vectors and search them."""
     experiment, model = pipeline.experiment, _model(pipeline)
+    n_chunks = searched.chunks.n_items
+    check_enough(experiment.index, None, n_chunks, n_chunks)  # before anything is embedded
     common = {"embedding": experiment.embedding, "model": model}
     vectors = pipeline.run_stage(
         stages.embed_chunks,

@@ -85,6 +85,32 @@ def fault_of(config: Index, dim: int | None) -> str | None:
     return None
 
 
+def check_enough(config: Index, needed: Centroids | None, n_vectors: int, n_sample: int) -> None:
+    """Refuse to learn more centroids than there are vectors.
+
+    Args:
+        config: the experiment's section.
+        needed: what is learnt; None: what the section itself says, before FAISS is asked.
+        n_vectors: how many there are.
+        n_sample: of these, how many are learnt from.
+
+    Raises:
+        StageError: says how many are needed.
+    """
+    if needed is None:
+        lists, codes = config.n_lists or 1, 1 << (config.pq_bits or 0)
+        needed = Centroids(lists, f"{lists} lists")
+        if codes > lists:
+            needed = Centroids(codes, _codes(codes))
+    if n_sample < needed.n:
+        sample = "" if n_sample == n_vectors else f" (index.train_size, of {n_vectors})"
+        raise StageError(
+            f"index.kind = {config.kind!r}: {needed.part} need at least {needed.n} vectors to "
+            f"learn from, but there are {n_sample}{sample}. "
+            "Set fewer, or kind = 'flat', which suits so few vectors"
+        )
+
+
 def centroids_of(index: Any) -> Centroids:
     """The part of an index that needs the most vectors to be trained."""
     most = Centroids(1, "index")
@@ -141,9 +167,13 @@ def _centroids(part: Any) -> Iterator[tuple[int, str]]:
     if isinstance(part, faiss.IndexIVF):
         yield part.nlist, f"{part.nlist} lists"
     if getattr(part, "pq", None) is not None:  # OPQ may hold one for later
-        yield part.pq.ksub, f"{part.pq.ksub} centroids a part of the product quantiser"
+        yield part.pq.ksub, _codes(part.pq.ksub)
     if isinstance(part, faiss.OPQMatrix):
         yield OPQ_CENTROIDS, f"{OPQ_CENTROIDS} centroids a part of OPQ's product quantiser"
+
+
+def _codes(n: int) -> str:
+    return f"{n} centroids a part of the product quantiser"
 
 
 def _seed(part: Any, seed: int) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from schemas.errors import StageError
 from schemas.indexes import Index
-from tasks.factories import centroids_of, faiss_threads, is_graph, make_index, reason
+from tasks.factories import centroids_of, check_enough, faiss_threads, is_graph, make_index, reason
 from tasks.vector_blocks import Singles, blocks, gathered, sample_rows
 
 LEAST_SAMPLE = 65_536  # vectors that are learnt from, where there are so many
@@ -87,13 +87,7 @@ def _train(index: Any, vectors: Singles, config: Index) -> int:
     needed = centroids_of(index)
     size = config.train_size or max(LEAST_SAMPLE, SAMPLE_PER_CENTROID * needed.n)
     rows = sample_rows(len(vectors), size, seed=config.seed or 0)
-    if len(rows) < needed.n:
-        raise StageError(
-            f"index.kind = {config.kind!r}: {needed.part} need at least {needed.n} vectors to "
-            f"learn from, but there are {len(rows)}"
-            f"{'' if len(rows) == len(vectors) else f' (index.train_size, of {len(vectors)})'}. "
-            "Set fewer, or kind = 'flat', which suits so few vectors"
-        )
+    check_enough(config, needed, len(vectors), len(rows))
     with faiss_threads(1):
         try:
             index.train(gathered(vectors, rows, config.metric))

@@ -25,6 +25,7 @@ import numpy as np
 from schemas.indexes import Index
 from tasks.ann_recalls import ann_recalls
 from tasks.factories import faiss_threads, is_graph, make_index
+from tasks.filtered_searching import FilteredSearch
 from tasks.indexes import open_index
 from tasks.indexing import write_index
 from tasks.ordering import Items
@@ -106,7 +107,9 @@ def compare(kind: str, options: argparse.Namespace, folder: Path) -> None:
             _, ours, _ = timed(search.rank, rows)
             _, bare, _ = timed(bare_index.search, queries, options.depth)
             searches.append((ours / bare, ours, bare))
-    recalls = {} if opened.is_exhaustive else ann_recalls(search, len(queries))
+    recalls = (
+        {} if opened.is_exhaustive else ann_recalls(FilteredSearch(search, None), len(queries))
+    )
     build, found = (
         tuple(median(column) for column in zip(*rows, strict=True)) for rows in (builds, searches)
     )
