@@ -22,6 +22,8 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from flows.servers import prefect_server
 from schemas.home import Home
 
@@ -38,7 +40,8 @@ import contextlib, io, json, resource, sys, time
 from flows.cli import command, run
 out = io.StringIO()
 with contextlib.redirect_stdout(out):
-    code = run(lambda: command.main(["evaluate", sys.argv[1], "--format", "json"], standalone_mode=False))
+    arguments = ["evaluate", sys.argv[1], "--format", "json"]
+    code = run(lambda: command.main(arguments, standalone_mode=False))
 usage = resource.getrusage(resource.RUSAGE_SELF)
 print(json.dumps({
     "code": code,
@@ -70,8 +73,7 @@ threads = 1
 
 def write_model(folder: Path) -> Path:
     """Wordllama's static weights as a sentence-transformers folder."""
-    import torch
-    from safetensors.torch import load_file
+    from safetensors.numpy import load_file
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.models import StaticEmbedding
     from tokenizers import Tokenizer
@@ -79,11 +81,11 @@ def write_model(folder: Path) -> Path:
     package = distribution("wordllama")
     weights = package.locate_file("wordllama/weights/l2_supercat_256.safetensors")
     tokenizer = package.locate_file("wordllama/tokenizers/l2_supercat_tokenizer_config.json")
-    (table,) = load_file(str(weights)).values()
+    table = load_file(str(weights))["embedding.weight"]
     static = StaticEmbedding(
-        Tokenizer.from_file(str(tokenizer)), embedding_weights=table.to(torch.float32).numpy()
+        Tokenizer.from_file(str(tokenizer)), embedding_weights=table.astype(np.float32)
     )
-    SentenceTransformer(modules=[static], device="cpu").save(str(folder))
+    SentenceTransformer(modules=[static], device="cpu").save(str(folder), create_model_card=False)
     return folder
 
 
@@ -108,7 +110,7 @@ def write_inputs(folder: Path, n: int, *, changed: int) -> None:
 def child(script: str, *arguments: str, environment: dict[str, str]) -> dict[str, Any]:
     command = [sys.executable, "-c", script, *arguments]
     result = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=False, timeout=1800
+        command, env=environment, capture_output=True, text=True, check=False, timeout=1200
     )
     if result.returncode:
         sys.exit(result.stderr)
