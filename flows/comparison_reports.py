@@ -183,8 +183,10 @@ def _title(connection: DuckDBPyConnection, comparison: Comparison) -> str:
 
 
 def _print_csv(comparison: Comparison) -> None:
+    from warehouse.comparisons import MeasureComparison
+
     rows = [dataclasses.asdict(item) for item in (*comparison.measures, *comparison.slices)]
-    columns = [field.name for field in dataclasses.fields(type(comparison.measures[0]))]
+    columns = [field.name for field in dataclasses.fields(MeasureComparison)]
     about = {"verdict_of_all": comparison.verdict}
     for row in rows:
         row["baseline_run_ids"] = " ".join(row["baseline_run_ids"])

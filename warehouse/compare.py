@@ -83,7 +83,7 @@ def compare_runs(
         run_id=run_id,
         baseline=baseline,
         verdict=decision.verdict,
-        reason=FIRST_NIGHT if not baseline.run_ids else decision.reason or "",
+        reason=_reason(runs, found) or decision.reason or "",
         measures=tuple(found),
         slices=compare_slices(connection, runs, pairs, settings, sliced),
         lead=lead,
@@ -143,6 +143,13 @@ def _why_not(runs: ComparedRuns, name: str, gates: Sequence[Gate]) -> str | None
             "retrieved the questions change with the retrieval"
         )
     return why
+
+
+def _reason(runs: ComparedRuns, found: Sequence[MeasureComparison]) -> str | None:
+    """Why there is nothing to decide about; None: there is."""
+    if not runs.baseline_ids:
+        return FIRST_NIGHT
+    return None if found else runs.why_empty()
 
 
 def _not_compared(

@@ -93,6 +93,10 @@ class ComparedRuns:
             return f"the baseline has no values of it{_because(self.baselines[0])}"
         return "its values mean different things on the two sides"
 
+    def why_empty(self) -> str:
+        """Why the run has no measure at all."""
+        return f"the run has no values{_because(self.run)}"
+
     def is_identical(self, measure: str) -> bool:
         """Whether a ranking measure rests on the very rankings and labels of the baseline."""
         if measure in SUMMARY_MEASURES or None in self.run.digests:

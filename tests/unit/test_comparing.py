@@ -334,6 +334,9 @@ def test_a_run_that_failed_says_so() -> None:
     connection.execute("DELETE FROM run_metrics WHERE run_id = ?", [run_id(2)])
     found = compare_runs(connection, run_id(2), Baseline((run_id(1),)), gates=[NDCG])
     assert found.reason == f"the run has no values of it: run {run_id(2)} failed (no disk)"
+    found = compare_runs(connection, run_id(2), Baseline((run_id(1),)))
+    assert (found.verdict, found.measures) == ("not comparable", ())
+    assert found.reason == f"the run has no values: run {run_id(2)} failed (no disk)"
 
 
 def test_runs_that_are_missing_or_equal_are_refused() -> None:
