@@ -23,9 +23,11 @@ SELECT run.run_id, run.experiment, run.status,
         FILTER (WHERE stage.figures ->> '$.latency_p95_ms' IS NOT NULL)::DOUBLE AS latency_p95_ms,
     coalesce(sum((stage.figures ->> '$.n_encoded')::BIGINT) FILTER (WHERE NOT stage.cached), 0)
         AS texts_embedded,
-    any_value(cost.tokens) AS tokens,
-    any_value(cost.cost) AS cost,
-    any_value(cost.currency) AS currency
+    list_sum([any_value(cost.tokens), sum((stage.figures ->> '$.tokens')::BIGINT)
+        FILTER (WHERE NOT stage.cached)])::BIGINT AS tokens,  -- of LLMs, and of embeddings
+    list_sum([any_value(cost.cost), sum((stage.figures ->> '$.cost')::DOUBLE)
+        FILTER (WHERE NOT stage.cached)]) AS cost,
+    coalesce(any_value(cost.currency), any_value(stage.figures ->> '$.currency')) AS currency
 FROM runs AS run
 LEFT JOIN stages AS stage ON stage.run_id = run.run_id
 LEFT JOIN (

@@ -110,7 +110,7 @@ def _export_ragas(
         rankings.filter(pl.col("rank") <= n_contexts)
         .join(texts, on="chunk_id", how="left", maintain_order="left")
         .group_by("query_id", maintain_order=True)
-        .agg(pl.col("text").alias("retrieved_contexts"))
+        .agg(pl.col("text").drop_nulls().alias("retrieved_contexts"))
     )
     written = _responses(connection, run.run_id)
     lines = []

@@ -76,7 +76,7 @@ def _n_moved(rankings: pl.DataFrame) -> int:
 def _unscored(connection: DuckDBPyConnection, run_id: str) -> list[str]:
     rows = connection.execute(
         "SELECT DISTINCT value.query_id FROM newest_query_metrics AS value "
-        "WHERE value.run_id = ? AND value.null_reason IN ('no_judged', 'no_relevant') "
+        "WHERE value.run_id = ? AND value.null_reason IN ('no_judged', 'no_relevant', 'failed') "
         "AND value.measure NOT IN ('summary_score', 'qa', 'conciseness') ORDER BY ALL",
         [run_id],
     ).fetchall()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Annotated, Any
 
@@ -55,6 +56,15 @@ class Elsewhere(Section):
     run_file: Annotated[str | None, Field(min_length=1)] = None  # a TREC run
     # Handed to the plug-in, or posted with every query.
     options: dict[str, JsonValue] = Field(default_factory=dict)
+
+    @field_validator("options")
+    @classmethod
+    def _finite_options(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        try:
+            json.dumps(value, allow_nan=False)
+        except ValueError:
+            raise ValueError("options hold NaN or infinity, which JSON has no word for") from None
+        return value
 
     @property
     def elsewhere(self) -> str | None:
