@@ -34,6 +34,12 @@ def settings_for(home: Home) -> dict[str, str]:
     return unset(settings)
 
 
+def records_folder(home: Home) -> Path:
+    """Where commands find the records of finished stages."""
+    name = "PREFECT_LOCAL_STORAGE_PATH"
+    return Path(os.environ.get(name) or active_profile().get(name) or home.prefect / "results")
+
+
 def active_profile() -> dict[str, str]:
     """The settings of the user's active Prefect profile, read without importing Prefect."""
     folder = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()

@@ -12,7 +12,6 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from schemas.artifacts import StageOutput
-from schemas.home import Home
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +22,6 @@ class StageRecord:
     path: Path
     used_at: datetime
     output: StageOutput | None  # None: the file cannot be read
-
-
-def records_folder(home: Home) -> Path:
-    """Where Prefect keeps the records of a home."""
-    return Path(os.environ.get("PREFECT_LOCAL_STORAGE_PATH", home.prefect / "results"))
 
 
 def read_records(folder: Path) -> Iterator[StageRecord]:

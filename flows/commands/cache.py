@@ -58,7 +58,8 @@ def list_stages(store: str | None, format: str) -> None:
 def prune(store: str | None, older_than: int | None, dry_run: bool) -> None:
     """Delete artifacts that no stored stage refers to, and with --older-than old stages too.
 
-    Results in the warehouse stay. What is deleted is computed again when it is needed.
+    Results in the warehouse stay. What is deleted is computed again when it is needed, but for
+    documents that have changed since: rankhouse warehouse prune keeps what explains past runs.
 
     Example: rankhouse cache prune --older-than 90 --dry-run
     """
@@ -127,7 +128,8 @@ def _open(store: str | None) -> tuple[Home, ArtifactStore]:
 
 
 def _records(home: Home) -> list[StageRecord]:
-    from tasks.stage_records import read_records, records_folder
+    from flows.prefect_settings import records_folder
+    from tasks.stage_records import read_records
 
     return list(read_records(records_folder(home)))
 

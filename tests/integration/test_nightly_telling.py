@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import httpx
 from lxml import etree
 
@@ -22,6 +24,7 @@ seconds = 6
 [retention]
 artifacts = { days = 30 }
 attempts = { days = 30 }
+spool = { days = 30 }
 """
 
 
@@ -47,12 +50,16 @@ def test_a_loss_reaches_receivers_ci_and_prefect_past_one_that_hangs(
         command("baseline", "accept", "latest", "--reason", "checked")
         for name in ("tides.md", "pets.txt", "fr/bagages.txt"):
             (command.folder / "docs" / name).unlink()
+        refused_part = command.home / "spool" / "refused" / "part"
+        refused_part.mkdir(parents=True)
+        os.utime(refused_part, (1e9, 1e9))
         lost = command("nightly", str(suite), "--format", "junit", exit_code=10, **environment)
     (heard,) = server.heard
     assert heard["title"].endswith(": small: a loss opened")
     assert heard["message"].startswith("a loss opened (rr@5 since ")
     assert "receiver 2 of 2 was not told: no answer within 6 s" in lost.stderr
 
+    assert not refused_part.exists(), "a night prunes at its end"
     root = etree.fromstring(lost.stdout.encode())
     (case,) = root.iter("testcase")
     assert case.get("classname") == "Boats & more.small"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from schemas.errors import ConfigurationError
 from schemas.gates import Gate
 from schemas.suites import Suite, read_suite
+from tests.data.small_project import REPOSITORY
 
 EXPERIMENT = """
 measures = ["hit@1", "ndcg@10"]
@@ -124,3 +126,19 @@ def test_a_suite_reads_back_from_its_own_json(folder: Path) -> None:
 )
 def test_each_fault_is_named(folder: Path, text: str, says: str) -> None:
     assert says in refusal(folder, text)
+
+
+def test_what_the_readme_says_of_retention_and_notify_is_read_as_it_stands(folder: Path) -> None:
+    text = (REPOSITORY / "README.md").read_text("utf-8")
+    blocks = re.findall(r"^ *```toml\n(.*?)^ *```", text, flags=re.MULTILINE | re.DOTALL)
+    (retention,) = [block for block in blocks if "[retention]" in block]
+    (notify,) = [block for block in blocks if "[notify]" in block]
+    suite = read(folder, ONE + GATE + retention + notify)
+    assert (suite.retention.artifacts.days, suite.retention.artifacts.gigabytes) == (90, 50)
+    assert (suite.notify.urls_env, suite.notify.seconds) == ("RANKHOUSE_NOTIFY", 20)
+
+
+@pytest.mark.parametrize("what", ["events", "attempts"])
+def test_what_has_no_files_has_no_size(folder: Path, what: str) -> None:
+    text = ONE + GATE + f"[retention]\n{what} = {{ gigabytes = 1 }}\n"
+    assert f"retention.{what}.gigabytes: unknown key" in refusal(folder, text)
