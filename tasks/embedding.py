@@ -169,10 +169,9 @@ def embed_texts(
     if not texts:
         raise StageError("there is nothing to embed: no texts came in")
     keys = np.array([key_of(text, prompt=prompt) for text in texts], dtype=KEY)
-    unique, first, places = np.unique(keys, return_index=True, return_inverse=True)
+    unique, first = np.unique(keys, return_index=True)
     store = VectorStore(items, _space(model, config, device=device))
-    stored = store.get_many(unique)
-    new = np.flatnonzero(~stored.found)
+    new = np.flatnonzero(~store.has_many(unique))
     seconds = 0.0
     paid: Paid = {} if config.endpoint is None else NOTHING_PAID
 
@@ -193,15 +192,15 @@ def embed_texts(
         started = monotonic()
         with store.encoding():
             # What another run or process encoded while this one waited is not encoded again.
-            new = np.flatnonzero(~store.get_many(unique).found)
+            new = np.flatnonzero(~store.has_many(unique))
             missing = Missing(
                 texts=[texts[i] for i in first[new]],
                 names=[repr(texts[i][:80]) if names is None else names[i] for i in first[new]],
                 keys=unique[new],
             )
             paid = encode(missing) if new.size else paid
-        stored = store.get_many(unique)  # another writer may have been first, and then holds
         seconds = monotonic() - started
+    stored = store.get_many(keys)  # another writer may have been first, and then holds
     if not stored.found.all():
         raise StageError(f"{store.folder}: vectors that were just stored are gone. Run it again.")
     figures = {
@@ -209,12 +208,12 @@ def embed_texts(
         "n_unique": len(unique),
         "n_encoded": len(new),
         "n_reused": len(unique) - len(new),
-        "n_truncated": int(stored.truncated[places].sum()),
+        "n_truncated": int(stored.truncated.sum()),
         "dim": stored.vectors.shape[1],
         "seconds_encode": round(seconds, 3),
         **paid,
     }
-    return EmbeddedTexts(stored.vectors[places], figures)
+    return EmbeddedTexts(stored.vectors, figures)
 
 
 def find_missing(

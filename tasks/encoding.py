@@ -19,6 +19,7 @@ from tasks.vectors import VectorStore
 
 BLOCK_BATCHES = 4  # batches between two looks at the clock
 STORE_SECONDS = 15.0  # the work that a killed run has to do again, at most
+STORE_ROWS = 16_384  # vectors that wait, at most: memory
 SAY_SECONDS = 2.0
 EXAMPLES = 5
 
@@ -96,7 +97,8 @@ def encode_missing(
         vectors = encoder.encode([missing.texts[row] for row in rows], prompt=prompt)
         _refuse_useless(vectors, [missing.names[row] for row in rows])
         waiting.append((missing.keys[rows], vectors, truncated[rows]))
-        if end == len(order) or time.monotonic() - stored_at > STORE_SECONDS:
+        is_full = sum(len(keys) for keys, _, _ in waiting) >= STORE_ROWS
+        if is_full or end == len(order) or time.monotonic() - stored_at > STORE_SECONDS:
             store.put_many(*(np.concatenate(arrays) for arrays in zip(*waiting, strict=True)))
             waiting, stored_at = [], time.monotonic()
         progress.advance(end, float(work[end - 1]))

@@ -135,6 +135,15 @@ def parts_of(index: Any) -> Iterator[Any]:
             yield from parts_of(inner)
 
 
+def reserve(index: Any, n_vectors: int) -> None:
+    """Make room for so many vectors at once: else an array that grows is copied, twice as large."""
+    for part in parts_of(index):
+        codes = getattr(part, "codes", None)
+        if codes is not None and part.ntotal == 0:
+            codes.resize(n_vectors * part.code_size)
+            codes.clear()  # keeps the room
+
+
 def is_graph(index: Any) -> bool:
     """Whether adding vectors builds a graph, whose links depend on the order that they come in."""
     return any(hasattr(part, "hnsw") or hasattr(part, "nsg") for part in parts_of(index))

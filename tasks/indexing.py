@@ -13,7 +13,15 @@ from typing import Any
 
 from schemas.errors import StageError
 from schemas.indexes import Index
-from tasks.factories import centroids_of, check_enough, faiss_threads, is_graph, make_index, reason
+from tasks.factories import (
+    centroids_of,
+    check_enough,
+    faiss_threads,
+    is_graph,
+    make_index,
+    reason,
+    reserve,
+)
 from tasks.vector_blocks import Singles, blocks, gathered, sample_rows
 
 LEAST_SAMPLE = 65_536  # vectors that are learnt from, where there are so many
@@ -67,6 +75,7 @@ def write_index(
     started = perf_counter()
     n_trained = 0 if index.is_trained else _train(index, vectors, config)
     trained = perf_counter()
+    reserve(index, n)
     with faiss_threads(1 if is_graph(index) else threads):
         for _, block in blocks(vectors, config.metric):
             index.add(block)

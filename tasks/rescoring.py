@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.errors import StageError
-from tasks.vector_blocks import Ints, Singles
+from tasks.vector_blocks import BLOCK_ROWS, Ints, Singles, rows_of
 
 Floats = NDArray[np.float64]
 
 PAIRS = 128  # rescored at once: they stay in a core's cache
-NORM_ROWS = 4_096
 LONGEST = 1e15  # squares of longer vectors come near the end of float32
 UNIT_ROUNDOFF = 2.0**-24  # float32
 SMALLEST_NORMAL = 2.0**-126  # what FAISS may round to zero
@@ -119,10 +118,9 @@ class _Scratch:
 def _norms(vectors: Singles, metric: str, kind: str) -> Floats:
     """(n,) lengths in float64; refuses what cannot be compared."""
     norms = np.empty(len(vectors), dtype=np.float64)
-    for start in range(0, len(vectors), NORM_ROWS):
-        block = vectors[start : start + NORM_ROWS]
-        squares = np.square(block, dtype=np.float64)
-        np.sqrt(squares.sum(axis=1), out=norms[start : start + NORM_ROWS])
+    for start in range(0, len(vectors), BLOCK_ROWS):
+        squares = np.square(rows_of(vectors, start), dtype=np.float64)
+        np.sqrt(squares.sum(axis=1), out=norms[start : start + BLOCK_ROWS])
     useless = np.flatnonzero(~(norms <= LONGEST) | ((norms == 0) & (metric == "cosine")))
     if useless.size:
         raise StageError(

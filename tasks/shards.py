@@ -12,6 +12,7 @@ flipped byte in a vector would change rankings without a word.
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 import re
 from dataclasses import dataclass
@@ -102,6 +103,13 @@ def open_shard(name: ShardName) -> Shard:
         raise ShardDamagedError(f"{n} x {dim} vectors do not fit its {size} bytes")
     vectors = np.memmap(name.path, dtype=FLOAT, mode="r", offset=start, shape=(n, dim))
     return Shard(name, keys, truncated, vectors)
+
+
+def release(shard: Shard) -> None:
+    """Let go of the vectors' pages that were read, which else count as memory of the process."""
+    pages = shard.vectors.base
+    if isinstance(pages, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        pages.madvise(mmap.MADV_DONTNEED)
 
 
 def check_shard(name: ShardName) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +14,7 @@ from schemas.errors import StageError
 Ints = NDArray[np.int64]
 Singles = NDArray[np.float32]
 
-BLOCK_ROWS = 16_384
+BLOCK_ROWS = 4_096
 
 
 def blocks(vectors: Singles, metric: str) -> Iterator[tuple[int, Singles]]:
@@ -22,7 +24,24 @@ def blocks(vectors: Singles, metric: str) -> Iterator[tuple[int, Singles]]:
         StageError: with ``cosine``, a vector that has no direction.
     """
     for start in range(0, len(vectors), BLOCK_ROWS):
-        yield start, prepared(vectors[start : start + BLOCK_ROWS], metric, first_row=start)
+        yield start, prepared(rows_of(vectors, start), metric, first_row=start)
+
+
+def rows_of(vectors: Singles, start: int) -> Singles:
+    """A block of (n, dim) vectors from row ``start``; of a mapped array it is read.
+
+    Mapped pages stay, and count as memory of the process, for as long as the array does.
+    """
+    n = min(BLOCK_ROWS, len(vectors) - start)
+    mapped: Any = vectors  # a slice of a mapped array has another base, and its file's offset
+    if not isinstance(vectors, np.memmap) or not isinstance(mapped.base, mmap.mmap):
+        return vectors[start : start + n]
+    if mapped.filename is None or not mapped.flags.c_contiguous:
+        return vectors[start : start + n]
+    dim = mapped.shape[1]
+    offset = mapped.offset + start * dim * mapped.itemsize
+    read = np.fromfile(mapped.filename, mapped.dtype, count=n * dim, offset=offset)
+    return read.reshape(n, dim)
 
 
 def sample_rows(n_vectors: int, size: int, *, seed: int) -> Ints:

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 from filelock import FileLock
+from numpy.typing import NDArray
 
 from schemas.errors import StageError, StorageError
 from tasks.shards import (
@@ -40,12 +41,16 @@ from tasks.shards import (
     flush_folder,
     list_shards,
     open_shard,
+    release,
     write_shard,
 )
 
 log = logging.getLogger("rankhouse")
 
 ABANDONED_SECONDS = 24 * 3600
+GATHERED_AT_ONCE = 4_096  # rows
+
+Rows = NDArray[np.int64]
 
 
 def key_of(text: str, *, prompt: str) -> bytes:
@@ -83,23 +88,50 @@ class VectorStore:
         Raises:
             StorageError: the folder cannot be read.
         """
-        wanted, places = np.unique(np.asarray(keys, dtype=KEY), return_inverse=True)
+        wanted, first, places = np.unique(
+            np.asarray(keys, dtype=KEY), return_index=True, return_inverse=True
+        )
         found = np.zeros(len(wanted), dtype=np.bool_)
         truncated = np.zeros(len(wanted), dtype=np.bool_)
-        vectors = np.zeros((len(wanted), 0), dtype=np.float32)
+        vectors = np.zeros((len(keys), 0), dtype=np.float32)
+        for shard, rows, at in self._matches(wanted, found):
+            if vectors.shape[1] == 0:
+                vectors = np.zeros((len(keys), shard.vectors.shape[1]), dtype=np.float32)
+            truncated[at] = shard.truncated[rows]
+            for start in range(0, len(rows), GATHERED_AT_ONCE):
+                part = slice(start, start + GATHERED_AT_ONCE)
+                vectors[first[at[part]]] = shard.vectors[rows[part]]
+                release(shard)
+        again = np.flatnonzero(first[places] != np.arange(len(places)))
+        for start in range(0, len(again), GATHERED_AT_ONCE):
+            rows = again[start : start + GATHERED_AT_ONCE]
+            vectors[rows] = vectors[first[places[rows]]]
+        return Stored(found[places], truncated[places], vectors)
+
+    def has_many(self, keys: Keys) -> Flags:
+        """(n,) which of (n,) keys are stored, without their vectors; see ``get_many``."""
+        wanted, places = np.unique(np.asarray(keys, dtype=KEY), return_inverse=True)
+        found = np.zeros(len(wanted), dtype=np.bool_)
+        for _ in self._matches(wanted, found):
+            pass
+        return found[places]
+
+    def _matches(self, wanted: Keys, found: Flags) -> Iterator[tuple[Shard, Rows, Rows]]:
+        """Each usable shard with its rows of keys not yet found, and where these are wanted.
+
+        Args:
+            wanted: (n,) different keys, ascending.
+            found: (n,) is marked on the way.
+        """
+        dim = 0
         for shard in self._shards() if len(wanted) else []:
             at = np.searchsorted(wanted[1:], shard.keys, side="right")
             rows = np.flatnonzero((wanted[at] == shard.keys) & ~found[at])
-            if rows.size == 0 or not self._is_usable(shard, vectors.shape[1]):
+            if rows.size == 0 or not self._is_usable(shard, dim):
                 continue
-            if vectors.shape[1] == 0:
-                vectors = np.zeros((len(wanted), shard.vectors.shape[1]), dtype=np.float32)
-            vectors[at[rows]] = shard.vectors[rows]
-            truncated[at[rows]] = shard.truncated[rows]
+            dim = shard.vectors.shape[1]
+            yield shard, rows, at[rows]
             found[at[rows]] = True
-        if len(places) == len(wanted) and bool((places[1:] > places[:-1]).all()):
-            return Stored(found, truncated, vectors)  # asked in order: no second copy
-        return Stored(found[places], truncated[places], vectors[places])
 
     @property
     def dim(self) -> int:

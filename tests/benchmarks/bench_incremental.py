@@ -75,7 +75,7 @@ def write_model(folder: Path) -> Path:
     """Wordllama's static weights as a sentence-transformers folder."""
     from safetensors.numpy import load_file
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.models import StaticEmbedding
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
     from tokenizers import Tokenizer
 
     package = distribution("wordllama")
