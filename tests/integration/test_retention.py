@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 import shutil
 from collections.abc import Callable
@@ -224,15 +223,19 @@ def test_a_locked_warehouse_is_not_pruned(home: Home, rankhouse: Rankhouse) -> N
     assert "warehouse.duckdb" in err
 
 
-def test_what_a_kept_run_needs_to_be_computed_again_stays(command: Command, small: Path) -> None:
+def test_what_a_kept_run_needs_to_be_computed_again_stays(
+    command: Command, small: Path, rankhouse: Rankhouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANKHOUSE_HOME", str(command.home))
+    monkeypatch.delenv("PREFECT_LOCAL_STORAGE_PATH", raising=False)
     command.evaluate(small, "--date", "2020-03-01")
     (command.folder / "docs/tides.md").write_text("# Tides\n\nSpring tides come twice a month.")
     command.evaluate(small, "--date", "2020-03-02")
     for path in (*command.home.glob("prefect/results/*"), *command.home.rglob("artifacts/*/*/*")):
         os.utime(path, (1e9, 1e9))
     # Both nights are among the last ones: nothing of theirs goes, however old.
-    untouched = command("warehouse", "prune", "--older-than", "1", "--format", "csv").stdout
-    assert untouched == "kind,what,n,bytes,last_used,because\n"
+    untouched = rankhouse("warehouse", "prune", "--older-than", "1", "--format", "csv")
+    assert untouched[:2] == (0, "kind,what,n,bytes,last_used,because\n")
 
     suite = command.folder / "suite.toml"
     suite.write_text(
@@ -247,16 +250,16 @@ def test_what_a_kept_run_needs_to_be_computed_again_stays(command: Command, smal
                 f"INSERT INTO runs SELECT {columns} FROM runs ORDER BY run_id LIMIT 1",
                 [IDS[i], f"2020-04-0{i + 1}"],
             )
-    listed = command("warehouse", "prune", str(suite), "--format", "csv")
-    gone = {row["what"].split("/")[0] for row in csv.DictReader(io.StringIO(listed.stdout))}
+    _, listed, said = rankhouse("warehouse", "prune", str(suite), "--format", "csv")
+    gone = {row["what"].split("/")[0] for row in csv.DictReader(io.StringIO(listed))}
     assert {"vectors", "index", "rankings", "labels"} <= gone
     assert not gone & {"documents", "chunks"}
-    assert "stay, beyond the limit of 1e-09: kept runs need them" in listed.stderr
+    assert "stay, beyond the limit of 1e-09: kept runs need them" in said
     assert len(list(command.home.glob("artifacts/documents/*/*"))) == 2
 
     # A measure over texts, of both corpora as they were; then a night that is computed again.
-    added = command("recompute", "--measure", "evidence_recall@200chars", "--since", "2020-03-01")
-    assert "added to" in added.stderr
+    added = rankhouse("recompute", "--measure", "evidence_recall@200chars", "--since", "2020-03-01")
+    assert "added to" in added[2]
     values = query(
         Home(command.home),
         "SELECT mean FROM run_metrics JOIN runs AS run USING (run_id) WHERE measure = "
@@ -266,4 +269,4 @@ def test_what_a_kept_run_needs_to_be_computed_again_stays(command: Command, smal
     shutil.rmtree(command.folder / "docs/fr")
     again = command.evaluate(small)
     assert again["sizes"]["n_encoded"] == 0, "vectors stay by text, below the stages"
-    assert json.loads(command("warehouse", "verify", "--format", "json").stdout) == []
+    assert rankhouse("warehouse", "verify")[0] == 0
