@@ -40,6 +40,7 @@ COMMANDS = {
     "leaderboard": "Order the experiments of a night.",
     "compare": "Compare a run with a baseline; test it for losses that matter.",
     "worst": "List the queries that lost most between two runs.",
+    "serve": "Run a suite every night on this machine.",
     "recover": "Free what nights of a killed worker hold.",
     "status": "Tell whether the nights still come, and land.",
     "sql": "Ask the published warehouse in SQL.",

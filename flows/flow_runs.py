@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.client.schemas.objects import FlowRun, State, StateType
+    from prefect.client.schemas.responses import FlowRunResponse
     from psutil import Process
 
     from flows.scheduling import Timetable
@@ -94,22 +95,26 @@ def crash(client: SyncPrefectClient, flow_run_id: UUID, message: str) -> State |
 
 
 def take_due(client: SyncPrefectClient, deployment_id: UUID) -> FlowRun | None:
-    """The flow run to start now; of several nights that wait only the newest is kept.
+    """The flow run to start now: the newest night that is due, or what a person has started."""
+    due = keep_newest(client, deployment_id)
+    return client.read_flow_run(due[0].id) if due else None
 
-    Nights wait when one takes longer than the schedule's interval, or the machine slept. What a
-    person has started in the UI is never dropped.
+
+def keep_newest(client: SyncPrefectClient, deployment_id: UUID) -> list[FlowRunResponse]:
+    """Of several nights that wait drop all but the newest.
+
+    Nights wait when one takes longer than the schedule's interval, or the machine was off or
+    slept: each would evaluate the documents of today under the date of another day. What a person
+    has started in the UI is never dropped.
+
+    Returns:
+        The flow runs that are due, the longest due first.
     """
-    due = sorted(
-        client.get_scheduled_flow_runs_for_deployments(
-            [deployment_id], scheduled_before=datetime.now(UTC)
-        ),
-        key=lambda run: run.expected_start_time or datetime.max.replace(tzinfo=UTC),
-    )
-    nights = [run for run in due if _is_night(run)]
-    for run in nights[:-1]:
+    due = sorted(_overdue(client, deployment_id), key=_due_since)
+    dropped = [run for run in due if _is_night(run)][:-1]
+    for run in dropped:
         drop(client, run.id, "a newer night is due; only the newest one is run")
-    kept = [run for run in due if run not in nights[:-1]]
-    return client.read_flow_run(kept[0].id) if kept else None
+    return [run for run in due if run not in dropped]
 
 
 def has_slot(client: SyncPrefectClient, flow_run_id: UUID) -> bool:
@@ -157,8 +162,7 @@ def make_up(
     from prefect.states import Scheduled
 
     now = datetime.now(UTC)
-    overdue = client.get_scheduled_flow_runs_for_deployments([deployment_id], scheduled_before=now)
-    for run in overdue:
+    for run in _overdue(client, deployment_id):
         if _is_night(run):
             drop(client, run.id, "missed; only the newest missed night is made up")
     done = done_dates(client, deployment_id, timetable)
@@ -188,7 +192,17 @@ def _begun() -> tuple[StateType, ...]:
     return (StateType.PENDING, StateType.RUNNING, StateType.CANCELLING)
 
 
-def _is_night(run: Any) -> bool:
+def _overdue(client: SyncPrefectClient, deployment_id: UUID) -> list[FlowRunResponse]:
+    return client.get_scheduled_flow_runs_for_deployments(
+        [deployment_id], scheduled_before=datetime.now(UTC)
+    )
+
+
+def _due_since(run: FlowRunResponse) -> datetime:
+    return run.expected_start_time or datetime.max.replace(tzinfo=UTC)
+
+
+def _is_night(run: FlowRunResponse) -> bool:
     """Whether the schedule made a flow run, not a person."""
     return bool(run.auto_scheduled or MADE_UP in run.tags)
 

@@ -11,7 +11,7 @@ FLOW = "run_nightly"
 
 
 def recover(deployment: str, home: Home) -> int:
-    """Crash flow runs that have no process here, and free their slot.
+    """Crash flow runs that have no process here, free their slot, keep the newest that waits.
 
     Returns:
         How many there were.
@@ -32,12 +32,13 @@ def recover(deployment: str, home: Home) -> int:
         from prefect.client.orchestration import get_client
         from prefect.exceptions import ObjectNotFound
 
-        from flows.flow_runs import crash_stale
+        from flows.flow_runs import crash_stale, keep_newest
 
         try:
             with get_client(sync_client=True) as client:
                 known = client.read_deployment_by_name(f"{FLOW}/{deployment}")
                 stale = crash_stale(client, known.id)
+                keep_newest(client, known.id)
         except ObjectNotFound:
             say(f"the server has no deployment {FLOW}/{deployment} yet: nothing to recover")
             return 0

@@ -12,8 +12,9 @@ def command(deployment: str) -> None:
 
     DEPLOYMENT is the name in prefect.yaml; PREFECT_API_URL names the server. Run it on the machine,
     or in the container, of the deployment's worker before the worker starts: a night without a
-    process there counts as dead. Without it the slot is free again five minutes after the kill.
-    `rankhouse serve` does this by itself.
+    process there counts as dead. Of several nights that wait only the newest is kept. Without this
+    command the slot is free again five minutes after the kill. `rankhouse serve` does all this by
+    itself.
 
     Example: rankhouse recover nightly
     """
