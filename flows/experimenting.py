@@ -31,7 +31,7 @@ def experiment_and_print(
     for note in grid.notes:
         say(f"note: {note}")
     refuse_unlikely(logical_date)
-    survey_grid(grid.experiments, home, say=say)
+    survey_grid(grid.experiments, home, night=logical_date, say=say)
     say(f"home {home.path}")
     say(f"{grid.name}: {len(grid.experiments)} runs")
 

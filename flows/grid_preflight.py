@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import date
 from typing import Any
 
 from flows.preflight import (
@@ -23,9 +24,16 @@ def survey_grid(
     experiments: Sequence[Experiment],
     home: Home,
     *,
+    night: date | None = None,
     say: Callable[[str], None] | None = None,
 ) -> dict[str, Inputs]:
     """Check every run and find what it reads; what several read is read once.
+
+    Args:
+        experiments: the grid's runs.
+        home: where results go.
+        night: whose corpus and benchmark, where a path says ``{date}``; None: today in UTC.
+        say: told when a model has to be downloaded first.
 
     Returns:
         What each run reads, by its name.
@@ -39,7 +47,7 @@ def survey_grid(
     faults: dict[str, list[str]] = {}
     for experiment in experiments:
         try:
-            inputs[experiment.name] = _survey(experiment, home, known, checked, say)
+            inputs[experiment.name] = _survey(experiment, home, known, checked, night, say)
         except RefusedError as error:
             if len(experiments) == 1:
                 raise
@@ -55,9 +63,10 @@ def _survey(
     home: Home,
     known: dict[str, Any],
     checked: set[str],
+    night: date | None,
     say: Callable[[str], None] | None,
 ) -> Inputs:
-    found = survey_inputs(experiment, say, known)
+    found = survey_inputs(experiment, say, known, night=night)
     benchmark = f"benchmark {experiment.benchmark.model_dump_json()}"
     if benchmark not in checked:
         check_benchmark(found, experiment)

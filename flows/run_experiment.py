@@ -118,7 +118,7 @@ def run_experiment(
         grid_id=new_run_id(),
         home=where,
         logical_date=logical_date or datetime.now(UTC).date(),
-        inputs=survey_grid(experiments, where),
+        inputs=survey_grid(experiments, where, night=logical_date),
         show=progress_writer(shows_progress),
     )
     token = _GRID.set(grid)

@@ -237,6 +237,24 @@ def test_a_verdict_reads_back_as_it_was_made(home: Home) -> None:
     assert stored.measure("rr@10").n_pairs == 40
 
 
+def test_slow_drift_is_gated_against_a_pinned_run_beside_the_night_before(home: Home) -> None:
+    first = run_night(home, 0)
+    second = run_night(home, 1)
+    third = run_night(home, 2, BaselineRule(kind="previous", run=first))
+    last = run_night(home, 3, BaselineRule(kind="mean", nights=2))
+    rows = ask(
+        home,
+        "SELECT run_id, baseline, baseline_run_ids FROM comparisons "
+        f"WHERE measure = 'rr@10' AND tag IS NULL AND run_id >= '{third}' "
+        "ORDER BY run_id, baseline",
+    )
+    assert rows == [
+        (third, "pinned", [first]),
+        (third, "previous", [second]),
+        (last, "mean", [second, third]),
+    ]
+
+
 def history(home: Home, number: int) -> History:
     with open_warehouse(home.warehouse) as warehouse:
         return read_history(
