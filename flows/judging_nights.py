@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+from flows.differing import find_differences
 from flows.night_reports import Outcome
 from schemas.home import Home
 from warehouse.comparisons import LOCKED
@@ -11,6 +13,9 @@ from warehouse.connect import open_to_read
 from warehouse.faults import WarehouseLockedError
 from warehouse.load import LoadReport
 from warehouse.night_verdicts import NightVerdict, read_verdict
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 
 def outcome_of(home: Home, report: dict[str, Any], loaded: LoadReport) -> Outcome:
@@ -49,4 +54,17 @@ def outcome_of(home: Home, report: dict[str, Any], loaded: LoadReport) -> Outcom
 
 def _read(home: Home, run_id: str) -> NightVerdict | None:
     with open_to_read(home.warehouse) as connection:
-        return read_verdict(connection, run_id)
+        found = read_verdict(connection, run_id)
+        if found is None or found.verdict != "not comparable" or found.is_first_night:
+            return found
+        return replace(found, reason=_what_differs(connection, found))
+
+
+def _what_differs(connection: DuckDBPyConnection, found: NightVerdict) -> str:
+    """The reason, with what makes the values mean different things."""
+    decided = found.comparisons[0]
+    measure = decided.lead or decided.gated[0].measure
+    if not decided.baseline.run_ids:
+        return found.reason
+    differs = find_differences(connection, decided.run_id, decided.baseline.run_ids[-1], measure)
+    return f"{found.reason} ({', '.join(differs)})" if differs else found.reason

@@ -33,7 +33,8 @@ def main() -> None:
     from flows.cli import prefect_environment
 
     home, suite = Home(Path(sys.argv[1])).prepare(), Path(sys.argv[2])
-    with prefect_environment(home):
+    with prefect_environment(home) as server:
+        server.wait_until_ready()
         for line in sys.stdin:
             print(json.dumps(run_night(home, suite, json.loads(line))), flush=True)
 
