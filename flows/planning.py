@@ -14,6 +14,7 @@ from typing import Any, Literal
 from flows.pipeline import Pipeline
 from schemas.artifacts import Artifact, StageOutput
 from schemas.errors import ArtifactDamagedError
+from schemas.experiment import digest_of
 from tasks.caching import StagePolicy, StageRun, stored_output
 from tasks.stages import texts_of
 
@@ -37,7 +38,7 @@ class Costs:
 class GridPlan:
     """What the runs that were planned before will have computed."""
 
-    keys: set[str] = field(default_factory=set)  # of stages that are new in some run
+    keys: set[str] = field(default_factory=set)  # of new stages, and of calls that are counted
     texts: set[tuple[Path, bytes]] = field(default_factory=set)  # that will have a vector
 
 
@@ -126,8 +127,12 @@ class PlannedPipeline(Pipeline):
             self.costs.currency = embedding.endpoint.currency
 
     def _count_llm_calls(self) -> None:
-        """Calls of an LLM that are not stored, as ``rankhouse evaluate --dry-run`` counts them."""
+        """Calls that are not stored, but for those that a run before this one will have sent.
+
+        They are counted as ``rankhouse evaluate --dry-run`` counts them.
+        """
         from tasks.estimating import estimate_calls
+        from tasks.gathering import gather_contexts
 
         summary = self.experiment.summary
         states = [self.states.get(stage) for stage in ("write_responses", "score_summaries")]
@@ -143,6 +148,14 @@ class PlannedPipeline(Pipeline):
         except ArtifactDamagedError:  # they are promised
             self.costs.llm_calls = self.costs.tokens = self.costs.cost = None
             return
+        contexts = gather_contexts(queries, rankings, chunks, summary)
+        # With every response given, retrieval decides no call but by the contexts.
+        is_given = queries["response"].null_count() == 0
+        asked = [summary.model_dump(mode="json"), contexts.rows(), queries["response"].to_list()]
+        digest = digest_of([*asked, None if is_given else self.retrieved.digest])
+        if digest in self.plan.keys:
+            return
+        self.plan.keys.add(digest)
         for row in estimate_calls(queries, rankings, chunks, summary, Path(self.workspace.items)):
             self.costs.llm_calls = _plus(self.costs.llm_calls, row["calls"])
             self._pay(row["prompt_tokens"] + row["completion_tokens"], row["cost"])

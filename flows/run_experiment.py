@@ -35,6 +35,7 @@ from schemas.errors import ConfigurationError, ValidationRefusedError
 from schemas.experiment import Experiment
 from schemas.home import Home, find_home
 from tasks import stages
+from tasks.caching import StagePolicy
 from tasks.loaded_models import keeping_models
 from tasks.progress import progress_writer
 from warehouse.spool import Spool, StartedRun, new_run_id
@@ -200,6 +201,7 @@ def evaluate_combination(experiment: Experiment, grid_id: str) -> dict[str, Any]
 
 def _run_side_by_side(experiments: Sequence[Experiment], grid: GridRun, n_at_once: int) -> None:
     """Run every experiment; threads that an interruption need not wait for."""
+    _fingerprint_stages()
     waiting: queue.SimpleQueue[Experiment] = queue.SimpleQueue()
     for experiment in experiments:
         waiting.put(experiment)
@@ -221,6 +223,16 @@ def _run_side_by_side(experiments: Sequence[Experiment], grid: GridRun, n_at_onc
     except BaseException as error:
         grid.end_with(error)
         raise
+
+
+def _fingerprint_stages() -> None:
+    """Parse the stages' code before there are threads; see ``tasks.fingerprints``.
+
+    A library that parses code while it is imported in one thread must not meet it in another.
+    """
+    policies = [getattr(task, "cache_policy", None) for task in vars(stages).values()]
+    digests = [policy.code_digest for policy in policies if isinstance(policy, StagePolicy)]
+    logger.debug("%d stages fingerprinted", len(digests))
 
 
 def _run_what_waits(waiting: queue.SimpleQueue[Experiment], grid: GridRun) -> None:

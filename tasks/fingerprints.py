@@ -6,8 +6,13 @@ import ast
 import functools
 import hashlib
 import importlib.util
+import threading
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+_PARSING = threading.Lock()
+"""Python 3.11 counts the depth of all its syntax trees in one place: two threads that parse at once
+end with "AST constructor recursion depth mismatch"."""
 
 
 @functools.cache
@@ -17,9 +22,10 @@ def fingerprint_code(module: str) -> str:
     Comments, docstrings and layout do not count.
     """
     digest = hashlib.sha256()
-    for name in sorted(_closure(module)):
-        digest.update(f"{name}\n".encode())
-        digest.update(_stripped(_source(name)).encode())
+    with _PARSING:
+        for name in sorted(_closure(module)):
+            digest.update(f"{name}\n".encode())
+            digest.update(_stripped(_source(name)).encode())
     return digest.hexdigest()
 
 
