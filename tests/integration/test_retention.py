@@ -16,9 +16,12 @@ import pytest
 
 from flows.cli import command as rankhouse_command
 from flows.cli import run
+from flows.pruning import Kept, prune
 from schemas.home import Home
+from schemas.suites import Keep, Retention
 from tests.data.sample_runs import sample_run
 from tests.data.small_project import Command
+from warehouse import retaining
 from warehouse.load import load_parts
 from warehouse.rows import EventRow, events_frame
 from warehouse.spool import Spool
@@ -99,6 +102,24 @@ def test_an_attempt_that_a_later_one_replaced_goes_with_its_rows_and_an_event(
     assert "added to 2 runs" in rankhouse("recompute", "--measure", "ndcg@3")[2]
     with duckdb.connect(str(home.published), read_only=True) as copy:
         assert copy.execute("SELECT count(*) FROM runs").fetchone() == (2,)
+
+
+def test_a_removal_that_fails_half_way_removes_nothing(
+    home: Home, rankhouse: Rankhouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    land(home, 0, seed=7)
+    land(home, 1, seed=1)
+    tables = ("runs", "stages", "rankings", "labels", "query_metrics", "run_metrics", "events")
+    before = {name: query(home, f"SELECT * FROM {name} ORDER BY ALL") for name in tables}
+
+    def fails(connection: object) -> None:
+        raise OSError("no space is left")
+
+    monkeypatch.setattr(retaining, "_count_attempts_anew", fails)
+    with pytest.raises(OSError, match="no space"):
+        prune(home, Retention(attempts=Keep(days=1)), Kept())
+    assert {name: query(home, f"SELECT * FROM {name} ORDER BY ALL") for name in tables} == before
+    assert rankhouse("warehouse", "verify")[0] == 0
 
 
 def test_a_part_of_a_run_that_was_removed_is_not_taken_again(
