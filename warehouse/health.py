@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from schemas.errors import StorageError
 from schemas.home import Home
 from warehouse.crashes import find_starts
+from warehouse.incidents import find_untold
 from warehouse.inspecting import fault_of_copy, fault_of_warehouse
 from warehouse.parts import READY
 from warehouse.publish import is_published
@@ -60,7 +61,7 @@ ORDER BY experiment
 class Finding:
     """One line of the status; everything but ``ok`` is something to look at."""
 
-    what: str  # suite, experiment, spool, warehouse, published, disk
+    what: str  # suite, experiment, spool, warehouse, published, notification, disk
     name: str
     state: str  # ok, stale, crashed, failed, refused, behind, missing, unusable, damaged, held, low
     detail: str
@@ -140,7 +141,7 @@ def _read_copy(
         with open_published(home) as connection:
             rows = connection.execute(LAST_GOOD).fetchall()
             found = connection.execute(LAST_CRASH).fetchall()
-            findings = list(_last_load(connection, now))
+            findings = [*_last_load(connection, now), *_untold(connection, now)]
     except StorageError as error:
         return [Finding("published", name, "held", str(error))], [], {}
     return findings, rows, {crashed or "unknown": (at, stage) for crashed, at, stage in found}
@@ -175,6 +176,12 @@ def _last_load(connection: DuckDBPyConnection, now: datetime) -> Iterator[Findin
     if row is not None and row[0] is not None:
         detail = f"last load {_ago(now - row[0])} ago, {row[1]:,} runs"
         yield Finding("warehouse", "last load", "ok", detail)
+
+
+def _untold(connection: DuckDBPyConnection, now: datetime) -> Iterator[Finding]:
+    for suite, experiment, at, message in find_untold(connection):
+        detail = f"nobody was reached {_ago(now - at)} ago: {message}"
+        yield Finding("notification", f"{suite}, {experiment}", "failed", detail)
 
 
 def _spool(home: Home, now: datetime, max_age: timedelta) -> Iterator[Finding]:

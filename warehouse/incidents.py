@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -118,3 +118,23 @@ def read_told(
         if value.get("experiment") in told:
             told[value["experiment"]] = Standing.from_json(value)
     return told
+
+
+_UNTOLD = """
+SELECT details ->> '$.suite' AS suite, details ->> '$.experiment' AS experiment,
+    max(occurred_at), max_by(message, occurred_at)
+FROM events AS missed
+WHERE kind = 'notification_failed' AND NOT EXISTS (
+    SELECT 1 FROM events AS heard
+    WHERE heard.kind = 'notified'
+        AND heard.details ->> '$.suite' = missed.details ->> '$.suite'
+        AND heard.details ->> '$.experiment' = missed.details ->> '$.experiment'
+        AND heard.details ->> '$.logical_date' >= missed.details ->> '$.logical_date'
+)
+GROUP BY ALL ORDER BY ALL
+"""
+
+
+def find_untold(connection: DuckDBPyConnection) -> list[tuple[str, str, datetime, str]]:
+    """Suite, experiment, when and what: the last news of each that reached nobody."""
+    return connection.execute(_UNTOLD).fetchall()

@@ -57,7 +57,8 @@ def command(
     """Tell whether the last good runs are recent, and what is in their way.
 
     Looks at suites and experiments, runs that crashed, parts that wait or were refused, the
-    published copy, and the disk. Exit code 3: something is not ok.
+    published copy, notifications that reached nobody, and the disk. Exit code 3: something is not
+    ok.
 
     Example: rankhouse status --max-age 26h
     """

@@ -21,6 +21,7 @@ from tasks import notifying
 from tasks.notifying import Delivery, check_receivers, receivers_of, send
 from tests.data.receivers import SECRET, Receivers, closed_port, receivers
 from warehouse.baselines import Loss
+from warehouse.health import Finding, find_health
 
 NIGHT = date(2026, 11, 1)
 VARIABLE = "RANKHOUSE_TEST_NOTIFY"
@@ -58,6 +59,10 @@ def events(home: Home) -> list[tuple[str, dict[str, Any]]]:
             "SELECT kind, details FROM events ORDER BY occurred_at, event_id"
         ).fetchall()
     return [(kind, json.loads(details)) for kind, details in rows]
+
+
+def health(home: Home) -> list[Finding]:
+    return find_health(home, max_age=timedelta(days=3650))
 
 
 def test_whoever_can_be_reached_is_told_whatever_the_others_do(server: Receivers) -> None:
@@ -131,12 +136,16 @@ def test_what_nobody_heard_is_said_again_the_next_night(
     tell_people(report(1, "ndcg@10"), Notify(urls_env=VARIABLE), home)
     assert caplog.messages == ["receiver 1 of 1 was not told: it answered 500"]
     assert [kind for kind, _ in events(home)] == ["notification_failed"]
+    (untold,) = [item for item in health(home) if item.what == "notification"]
+    assert (untold.name, untold.state) == ("docs nightly, handbook", "failed")
+    assert ": a loss opened (ndcg@10 since 2026-11-01)" in untold.detail
     server.is_up = True
     for number in (2, 3):
         tell_people(report(number, "ndcg@10"), Notify(urls_env=VARIABLE), home)
     assert [message["title"] for message in server.heard] == [
         "docs nightly, 2026-11-03: handbook: a loss opened"
     ]
+    assert not [item for item in health(home) if item.what == "notification"]
 
 
 def test_nobody_hears_of_a_night_that_was_filled_in_later_or_without_a_receiver(
