@@ -50,7 +50,7 @@ LEFT JOIN (
 ) AS paid ON paid.run_id = run.run_id
 WHERE run.grid_id = ?
 GROUP BY run.run_id, run.experiment, run.status, run.status_reason, run.config
-ORDER BY run.run_id
+ORDER BY run.experiment, run.run_id
 """
 
 
@@ -90,7 +90,7 @@ class GridRunRow:
 
 
 def read_grid_runs(connection: DuckDBPyConnection, grid_id: str) -> list[GridRunRow]:
-    """The runs of a grid, in the order in which they started."""
+    """The runs of a grid, by name."""
     relation = connection.execute(FIGURES, [grid_id])
     names = [column[0] for column in relation.description or ()]
     rows = [dict(zip(names, values, strict=True)) for values in relation.fetchall()]

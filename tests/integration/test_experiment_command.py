@@ -26,8 +26,8 @@ def grid(small: Path) -> Path:
 
 def run(command: Command, file: Path, *arguments: str, exit_code: int = 0) -> list[dict[str, Any]]:
     result = command("experiment", str(file), "--format", "json", *arguments, exit_code=exit_code)
-    rows: list[dict[str, Any]] = json.loads(result.stdout)
-    return rows
+    rows: list[dict[str, Any]] = json.loads(result.stdout)["runs"]
+    return [row | {name: of["mean"] for name, of in row["measures"].items()} for row in rows]
 
 
 def stages_computed(command: Command, grid_id: str) -> dict[str, int]:
@@ -67,6 +67,25 @@ def test_each_distinct_stage_is_computed_once_and_a_rerun_computes_nothing(
     listed = json.loads(command("runs", "--grid", "latest", "--format", "json").stdout)
     assert {row["run_id"] for row in listed} == {row["run_id"] for row in second}
     assert {row["attempt"] for row in listed} == {2}
+
+
+def test_the_answer_says_what_may_not_be_compared(command: Command, grid: Path) -> None:
+    arguments = ("--only", "*metric=cosine", "--set", 'primary_measure="hit@1"')
+    text = command("experiment", str(grid), *arguments).stdout
+    # Chunk labels: the values of two chunkings mean different things.
+    assert "Comparable runs 1 of 2: small:size=120,metric=cosine" in text
+    assert "Comparable runs 2 of 2: small:size=80,metric=cosine" in text
+    assert "Not to be compared between all of these runs, since chunking.size differs: " in text
+    assert "Between chunkings compare evidence_recall@Nchars, or use document labels" in text
+
+
+def test_twelve_copies_under_different_names_are_one_set(command: Command, grid: Path) -> None:
+    copies = "".join(f'[[variant]]\nname = "copy {i}"\n' for i in range(12))
+    grid.write_text(EXPERIMENT + copies, encoding="utf-8")
+    text = command("experiment", str(grid)).stdout
+    assert "No winner on hit@1: none of the 12 runs can be told from the best" in text
+    assert "The cheapest of them: small:copy " in text
+    assert "The fastest of them: small:copy " in text
 
 
 def test_a_combination_gives_the_numbers_that_it_gives_alone(command: Command, grid: Path) -> None:
