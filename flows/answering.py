@@ -207,9 +207,7 @@ def _choices_as_json(answer: GridAnswer, choices: Choices) -> dict[str, Any]:
     is_alone = choice.has_winner or len(choices.runs) == 1
     return {
         "runs": [answer.name_of(run) for run in choices.runs],
-        "best": answer.name_of(choices.best)
-        if choice.has_winner or len(choices.runs) == 1
-        else None,
+        "best": answer.name_of(choices.best) if is_alone else None,
         "set": [answer.name_of(run) for run in choices.members],
         "cheapest": answer.name_of(choices.cheapest),
         "fastest": None if fastest is None else answer.name_of(fastest),

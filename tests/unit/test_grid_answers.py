@@ -68,7 +68,7 @@ def test_runs_whose_values_mean_different_things_are_not_compared() -> None:
 
 def test_a_run_that_failed_or_scored_too_little_takes_no_part() -> None:
     failed = run(1, "failed", GOOD, status="failed", status_reason="embed_chunks: no disk")
-    gaps = run(2, "gaps", GOOD[:11] + ["failed"])
+    gaps = run(2, "gaps", [*GOOD[:11], "failed"])
     found = answer(failed, gaps, run(3, "fair", FAIR))
     assert standings(found) == {"failed": None, "gaps": None, "fair": "in set"}
     assert sorted(found.untested.values()) == [
