@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from schemas.errors import ConfigurationError
 from schemas.home import Home
 from schemas.suites import Suite
 
@@ -27,6 +28,9 @@ def deploy(client: SyncPrefectClient, suite: Suite, home: Home) -> tuple[UUID, d
 
     Returns:
         The deployment's id, and when the suite was deployed first.
+
+    Raises:
+        ConfigurationError: workers have a deployment of this name on the server.
     """
     from prefect.client.schemas.actions import DeploymentScheduleCreate
     from prefect.client.schemas.objects import ConcurrencyLimitStrategy, ConcurrencyOptions
@@ -35,6 +39,8 @@ def deploy(client: SyncPrefectClient, suite: Suite, home: Home) -> tuple[UUID, d
 
     from flows.run_nightly import run_nightly
 
+    flow_id = client.create_flow(run_nightly)
+    _refuse_that_of_workers(client, f"{run_nightly.name}/{suite.name}")
     cron = suite.schedule.cron
     schedules = []
     if cron is not None:
@@ -42,7 +48,7 @@ def deploy(client: SyncPrefectClient, suite: Suite, home: Home) -> tuple[UUID, d
         schedules.append(DeploymentScheduleCreate(schedule=schedule, active=True))
     step = {"prefect.deployments.steps.set_working_directory": {"directory": str(Path.cwd())}}
     deployment_id = client.create_deployment(
-        flow_id=client.create_flow(run_nightly),
+        flow_id=flow_id,
         name=suite.name,
         description=f"`rankhouse serve {suite.path}`, results in {home.path}",
         entrypoint=ENTRYPOINT,
@@ -58,3 +64,18 @@ def deploy(client: SyncPrefectClient, suite: Suite, home: Home) -> tuple[UUID, d
     if created is None:
         raise LookupError(f"the server does not say when {suite.name} was deployed")
     return deployment_id, created
+
+
+def _refuse_that_of_workers(client: SyncPrefectClient, name: str) -> None:
+    """A deployment that a worker takes runs from would run each night twice."""
+    from prefect.exceptions import ObjectNotFound
+
+    try:
+        pool = client.read_deployment_by_name(name).work_pool_name
+    except ObjectNotFound:
+        return
+    if pool:
+        raise ConfigurationError(
+            f"the Prefect server has a deployment {name} already, for workers of pool {pool!r}. "
+            f"Give the suite another name, or end that one: prefect deployment delete {name}"
+        )

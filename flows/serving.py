@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows import flow_runs
+from flows.flow_run_processes import FLOW_RUN_VARIABLE, end_processes, processes_of
 from flows.lasting_servers import LastingServer
 from flows.printing import say
 from flows.scheduling import Timetable
@@ -47,7 +48,7 @@ class Night:
     @property
     def is_alive(self) -> bool:
         """Whether it runs; it goes on when only Prefect's executor was killed."""
-        return self.process.poll() is None or bool(flow_runs.processes_of(self.flow_run.id))
+        return self.process.poll() is None or bool(processes_of(self.flow_run.id))
 
     @property
     def minutes(self) -> float:
@@ -86,7 +87,7 @@ class Serving:
         """End the night that runs; its finished stages are reused by the next one."""
         if self.night is None:
             return
-        flow_runs.end_processes(self.night.flow_run.id, STOP_SECONDS)
+        end_processes(self.night.flow_run.id, STOP_SECONDS)
         self.night.process.wait()
         try:
             flow_runs.crash(self.client, self.night.flow_run.id, "serving was stopped")
@@ -144,7 +145,7 @@ def start_flow_run(flow_run_id: UUID, log: Path) -> subprocess.Popen[bytes]:
     with log.open("wb") as stream:  # of the last night; Prefect keeps what runs log
         return subprocess.Popen(  # noqa: S603 - fixed words
             [sys.executable, *words],
-            env={**os.environ, **PATIENT, flow_runs.FLOW_RUN_VARIABLE: str(flow_run_id)},
+            env={**os.environ, **PATIENT, FLOW_RUN_VARIABLE: str(flow_run_id)},
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=stream,

@@ -17,7 +17,7 @@ import httpx
 import psutil
 import pytest
 
-from flows.flow_runs import processes_of
+from flows.flow_run_processes import processes_of
 from flows.server_processes import APPLICATION, free_port
 from tests.data.served_project import (
     HeldServer,

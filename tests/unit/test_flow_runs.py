@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
-from flows.flow_runs import MADE_UP, crash_stale, keep_newest, processes_of
+from flows.deploying import deploy
+from flows.flow_run_processes import processes_of
+from flows.flow_runs import MADE_UP, crash_stale, keep_newest
+from schemas.errors import ConfigurationError
+from schemas.home import Home
+from schemas.suites import Schedule, Suite
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
@@ -77,3 +83,13 @@ def test_a_run_whose_process_lives_keeps_its_slot_and_a_dead_one_loses_it(
 
 def test_no_process_of_a_flow_run_that_never_was_is_found() -> None:
     assert processes_of(uuid4()) == {}
+
+
+def test_a_suite_is_not_served_where_workers_run_it() -> None:
+    server = SimpleNamespace(
+        create_flow=lambda _: uuid4(),
+        read_deployment_by_name=lambda _: SimpleNamespace(work_pool_name="rankhouse"),
+    )
+    suite = Suite.model_construct(name="nightly", path="/x/suite.toml", schedule=Schedule())
+    with pytest.raises(ConfigurationError, match="run_nightly/nightly already, for workers"):
+        deploy(server, suite, Home(Path("home")))  # type: ignore[arg-type]
