@@ -140,7 +140,7 @@ def main() -> None:
             rows = published.execute(
                 "select grid_id, count(*) filter (where not cached), "
                 "count(distinct stage_key) filter (where not cached), "
-                "sum(seconds) filter (where not cached) "
+                "sum(stages.seconds) filter (where not cached) "
                 "from stages join runs using (run_id) group by 1 order by 1"
             ).fetchall()
     (_, n_computed, n_distinct, seconds), (_, n_again, _, _) = rows

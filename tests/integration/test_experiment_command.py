@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import signal
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.data.llm_server import ScriptedServer, sensible
 from tests.data.small_project import EXPERIMENT, Command
 
 GRID = EXPERIMENT.replace("size = 120\n", "") + (
@@ -44,8 +46,42 @@ def grid_ids(command: Command) -> list[str]:
     return [row["grid_id"] for row in rows]
 
 
+def ask_prefect(url: str, path: str, **body: Any) -> list[dict[str, Any]]:
+    request = urllib.request.Request(  # noqa: S310 - the session's own server
+        f"{url}/{path}",
+        data=json.dumps(body).encode(),
+        headers={"Content-Type": "application/json"},
+    )
+    with urllib.request.urlopen(request, timeout=30) as response:  # noqa: S310
+        found: list[dict[str, Any]] = json.load(response)
+    return found
+
+
+def check_prefects_records(url: str, run_ids: set[str], n_computed: int, command: Command) -> None:
+    """A flow run for each run, tagged; a task run for each distinct stage, and none is missing."""
+    flow_ids = [
+        row["flow_run_id"]
+        for row in command.sql("select run_id, flow_run_id from runs")
+        if row["run_id"] in run_ids
+    ]
+    flows = ask_prefect(url, "flow_runs/filter", flow_runs={"id": {"any_": flow_ids}})
+    assert {flow["name"] for flow in flows} == {
+        f"small:size={size},metric={metric}" for size in (80, 120) for metric in ("cosine", "l2")
+    }
+    for flow in flows:
+        assert {flow["name"], "dense", "all-MiniLM-L6-v2", "grid"} <= set(flow["tags"])
+    tasks = ask_prefect(url, "task_runs/filter", flow_runs={"id": {"any_": flow_ids}})
+    # Two tasks of each run are never stored: a span of the project stands there without its quote.
+    unstored = ("fill_quotes", "write_results")
+    stages = [task for task in tasks if not task["task_key"].startswith(unstored)]
+    assert len(stages) == n_computed
+    assert len(tasks) - len(stages) == len(unstored) * len(flow_ids)
+    assert {task["state_type"] for task in tasks} == {"COMPLETED"}
+    assert all({"dense", "all-MiniLM-L6-v2"} <= set(task["tags"]) for task in tasks)
+
+
 def test_each_distinct_stage_is_computed_once_and_a_rerun_computes_nothing(
-    command: Command, grid: Path
+    command: Command, grid: Path, prefect_url: str
 ) -> None:
     first = run(command, grid)
     assert {row["experiment"] for row in first} == {
@@ -57,6 +93,8 @@ def test_each_distinct_stage_is_computed_once_and_a_rerun_computes_nothing(
     # metrics of unit vectors may rank alike, and then share the stage that measures.
     assert set(computed.values()) == {1}
     assert 2 + 1 + 2 * 3 + 4 * 2 + 2 <= len(computed) <= 2 + 1 + 2 * 3 + 4 * 3
+
+    check_prefects_records(prefect_url, {row["run_id"] for row in first}, len(computed), command)
 
     second = run(command, grid)
     assert set(stages_computed(command, grid_ids(command)[1]).values()) == {0}
@@ -86,6 +124,14 @@ def test_twelve_copies_under_different_names_are_one_set(command: Command, grid:
     assert "No winner on hit@1: none of the 12 runs can be told from the best" in text
     assert "The cheapest of them: small:copy-" in text
     assert "The fastest of them: small:copy-" in text
+
+
+def test_the_flows_parameters_are_the_models_that_prefect_makes_a_form_of() -> None:
+    from flows.run_experiment import run_experiment
+
+    schema = run_experiment.parameters.model_dump()
+    assert schema["properties"]["experiments"]["items"] == {"$ref": "#/definitions/Experiment"}
+    assert {"Experiment", "Chunking", "Embedding", "Retrieval"} <= set(schema["definitions"])
 
 
 def test_a_combination_gives_the_numbers_that_it_gives_alone(command: Command, grid: Path) -> None:
@@ -214,3 +260,26 @@ def test_ctrl_c_ends_a_grid_at_once_and_without_a_trace(command: Command, grid: 
     assert process.returncode == 130
     assert "stopped" in stderr
     assert list(spool.glob("*")) == []
+
+
+def test_a_dry_run_counts_the_calls_that_runs_share_once(command: Command, grid: Path) -> None:
+    path = grid.with_name("benchmark.jsonl")
+    queries = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for number, query in enumerate(queries):
+        query |= {"reference_contexts": [f"text {number}"], "response": f"summary {number}"}
+    path.write_text("".join(json.dumps(query) + "\n" for query in queries), encoding="utf-8")
+    metrics = '[grid]\n"index.metric" = ["cosine", "inner_product"]\n'
+    grid.write_text(EXPERIMENT + metrics, encoding="utf-8")
+    run(command, grid)
+    with ScriptedServer() as server:
+        server.script = lambda body, n: sensible(body)
+        price = '[[summary.prices]]\nmodel = "m"\nsince = 2020-01-01\ninput = 1.0\noutput = 2.0\n'
+        judge = f'[summary]\n[summary.judge]\nmodel = "m"\nbase_url = "{server.url}"\n{price}'
+        grid.write_text(EXPERIMENT + judge + metrics, encoding="utf-8")
+        known = plan(command, grid)
+        assert len(server.bodies) == 1  # the probe
+    # Key phrases, questions and answers of each of five queries, for the first run; the second asks
+    # the same of the same contexts.
+    assert known["metric=cosine"]["llm_calls"] == 3 * 5
+    assert known["metric=cosine"]["cost"] > 0
+    assert known["metric=inner_product"]["llm_calls"] == 0
