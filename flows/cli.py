@@ -39,6 +39,7 @@ COMMANDS = {
     "history": "Show how a measure went, night by night.",
     "leaderboard": "Order the experiments of a night.",
     "compare": "Compare a run with a baseline; test it for losses that matter.",
+    "explain": "Say what differs between a run and its baseline.",
     "worst": "List the queries that lost most between two runs.",
     "serve": "Run a suite every night on this machine.",
     "recover": "Free what nights of a killed worker hold.",

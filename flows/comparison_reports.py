@@ -16,6 +16,7 @@ from flows.step_summaries import append_summary, markdown_of_comparison
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+    from flows.explaining import Why
     from warehouse.comparisons import Comparison, MeasureComparison
 
 MOST_FLIPS = 10  # questions that a table shows; JSON holds all
@@ -47,22 +48,35 @@ FLIPS = ("query_id", "answer", "baseline_answer", "question")
 
 
 def print_comparison(
-    connection: DuckDBPyConnection, comparison: Comparison, *, format: str
+    connection: DuckDBPyConnection,
+    comparison: Comparison,
+    *,
+    format: str,
+    why: Why | None = None,
 ) -> None:
     """Write a comparison to stdout: tables, JSON, a CSV row a measure and slice, or JUnit XML."""
     differences = find_reasons(connection, comparison)
     if format == "json":
-        print_json(_object(comparison, differences))
+        print_json(_object(comparison, differences) | {"why": why and why.to_json()})
     elif format == "csv":
         _print_csv(comparison)
     elif format == "junit":
         click.echo(junit_of_comparison(comparison, experiment=_experiment(connection, comparison)))
     else:
         _print_tables(comparison, _title(connection, comparison))
+        if why is not None:
+            print_why(why)
     if format != "json":
         _say_reasons(differences)
         if not comparison.is_gated and comparison.verdict != "not comparable":
             say("nothing is gated; to test for a loss that matters: --gate MEASURE:DELTA")
+
+
+def print_why(why: Why) -> None:
+    """Write in words what differs, the run's values first."""
+    click.echo("\nWhy (the run / its baseline):")
+    for line in why.lines:
+        click.echo(clean(f"  {line}"))
 
 
 def append_comparison(connection: DuckDBPyConnection, comparison: Comparison) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flows.differing import find_differences
+from flows.explaining import explain_comparison
 from flows.night_reports import Outcome
 from schemas.home import Home
 from warehouse.comparisons import LOCKED
@@ -29,9 +30,9 @@ def outcome_of(home: Home, report: dict[str, Any], loaded: LoadReport) -> Outcom
     run_id, status = report["run_id"], report["status"]
     about = {"experiment": report["experiment"], "run_id": run_id, "status": status}
     try:
-        found = _read(home, run_id) if loaded.has_landed(run_id) else None
+        found, why = _read(home, run_id) if loaded.has_landed(run_id) else (None, ())
     except WarehouseLockedError:
-        found = None
+        found, why = None, ()
     if found is not None:
         return Outcome(
             **about,
@@ -40,6 +41,7 @@ def outcome_of(home: Home, report: dict[str, Any], loaded: LoadReport) -> Outcom
             is_first_night=found.is_first_night,
             comparisons=found.comparisons,
             losses=found.losses,
+            why=why,
         )
     if loaded.problem or any(reason.startswith(run_id) for reason in loaded.refused):
         reason = loaded.problem or "; ".join(loaded.refused)
@@ -52,12 +54,16 @@ def outcome_of(home: Home, report: dict[str, Any], loaded: LoadReport) -> Outcom
     )
 
 
-def _read(home: Home, run_id: str) -> NightVerdict | None:
+def _read(home: Home, run_id: str) -> tuple[NightVerdict | None, tuple[str, ...]]:
+    """The verdict, and why it differs from the baseline that decided."""
     with open_to_read(home.warehouse) as connection:
         found = read_verdict(connection, run_id)
-        if found is None or found.verdict != "not comparable" or found.is_first_night:
-            return found
-        return replace(found, reason=_what_differs(connection, found))
+        if found is None:
+            return None, ()
+        why = explain_comparison(connection, found.comparisons[0], home)
+        if found.verdict == "not comparable" and not found.is_first_night:
+            found = replace(found, reason=_what_differs(connection, found))
+        return found, () if why is None else tuple(why.lines)
 
 
 def _what_differs(connection: DuckDBPyConnection, found: NightVerdict) -> str:

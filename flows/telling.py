@@ -61,6 +61,7 @@ def markdown_of(report: NightReport) -> str:
     for outcome in report.outcomes:
         lines += [escape(line_of(outcome)), ""]
         lines += [f"- open since {loss.since}: {escape(loss.measure)}" for loss in outcome.losses]
+        lines += [f"- why: {escape(words)}" for words in outcome.why]
         lines += ["", *blocks_of(outcome.comparisons)]
     return "\n".join(lines)
 

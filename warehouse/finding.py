@@ -54,6 +54,23 @@ def resolve_run(connection: DuckDBPyConnection, text: str, *, experiment: str | 
     raise UsageError(f"run {text!r}: there is no such run; {_nearest(text, runs)}")
 
 
+def run_before(connection: DuckDBPyConnection, run_id: str) -> str:
+    """The run before a run, of the same experiment.
+
+    Raises:
+        UsageError: it is the first.
+    """
+    row = connection.execute(
+        "SELECT max(earlier.run_id), any_value(run.experiment) FROM runs AS run "
+        "LEFT JOIN runs AS earlier ON earlier.experiment = run.experiment "
+        "AND earlier.run_id < run.run_id WHERE run.run_id = ?",
+        [run_id],
+    ).fetchone()
+    if row is None or row[0] is None:
+        raise UsageError(f"run {run_id} is the first of its experiment: name another to compare")
+    return str(row[0])
+
+
 def resolve_grid(connection: DuckDBPyConnection, text: str) -> str:
     """Find a grid's id: the whole, the beginning or the end of one, or ``latest``.
 

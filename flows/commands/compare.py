@@ -57,6 +57,9 @@ def command(
     is a 95 % bootstrap interval. Exit codes, when something is gated: 10 worse, 11 not enough
     evidence; and always 12: nothing can be compared, and what differs is listed.
 
+    Below stands why: what of documents, models, settings, code and libraries differs between the
+    two, and how many of the queries that lost touch documents that did.
+
     --format junit writes the gates, or without any all measures, as test cases: worse is a failure,
     not enough evidence and not comparable are skipped. Where GITHUB_STEP_SUMMARY names a file, a
     table is appended to it.
@@ -64,6 +67,7 @@ def command(
     Example: rankhouse compare latest latest~1 --gate ndcg@10:0.02 --tolerate 11
     """
     from flows.comparison_reports import append_comparison, print_comparison
+    from flows.explaining import explain_comparison
     from schemas.gates import parse_gate
     from warehouse.compare import compare_runs
     from warehouse.comparisons import Baseline
@@ -71,7 +75,8 @@ def command(
     from warehouse.reading import open_published
 
     gated = [parse_gate(text) for text in gates]
-    with open_published(find_home()) as connection:
+    home = find_home()
+    with open_published(home) as connection:
         ours, theirs = resolve_run(connection, run), resolve_run(connection, baseline)
         if ours == theirs:
             say(f"{ours}: a run cannot be compared with itself")
@@ -81,7 +86,9 @@ def command(
         comparison = compare_runs(
             connection, ours, Baseline((theirs,)), gates=gated, measures=names or None
         )
-        print_comparison(connection, comparison, format=format)
+        is_told = format in ("table", "json")
+        why = explain_comparison(connection, comparison, home) if is_told else None
+        print_comparison(connection, comparison, format=format, why=why)
         append_comparison(connection, comparison)
     code = exit_code(comparison)
     return 0 if str(code) in tolerate else code
