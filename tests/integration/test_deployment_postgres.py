@@ -172,7 +172,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, llm: HeldServer) -> Iterator
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_after_a_worker_was_killed_the_next_night_completes_and_repeats_no_answered_call(
     place: Place, llm: HeldServer
 ) -> None:
@@ -200,7 +200,7 @@ def test_after_a_worker_was_killed_the_next_night_completes_and_repeats_no_answe
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_a_scheduled_night_comes_and_outlasts_a_restart_of_the_server(
     place: Place, llm: HeldServer, tmp_path: Path
 ) -> None:

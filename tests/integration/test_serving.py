@@ -206,7 +206,7 @@ def test_after_a_crash_of_the_machine_the_newest_missed_night_runs_once(
         assert not any("missed" in line for line in served.err)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_what_cannot_be_served_is_refused_before_a_server_starts(
     offline_command: Command,
 ) -> None:
