@@ -24,11 +24,13 @@ from tasks.loaded_models import model_in_turn
 from tasks.models import ResolvedModel
 from tasks.quieting import quiet_libraries
 from tasks.shards import KEY, Vectors
+from tasks.static_encoding import load_static_encoder
 from tasks.vectors import VectorStore, key_of
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+CPU = "cpu"
 UNLIMITED = 10**9  # tokenizers without a limit carry numbers like 1e30
 TOKENIZED_AT_ONCE = 1_000
 
@@ -90,15 +92,20 @@ class SentenceEncoder:
 
 def load_encoder(
     model: ResolvedModel, config: Embedding, *, threads: int | None, device: str
-) -> SentenceEncoder:
+) -> Encoder:
     """Load a model from its folder, in float32 whatever its weights are stored in.
 
+    On a CPU a table of static vectors is read without torch; its bits depend on the text alone.
     With ``deterministic`` one text makes a batch and torch gets one thread, so that nothing but the
     text decides the bits of its vector.
 
     Raises:
         ConfigurationError: the device cannot be used, or the model cannot be loaded.
     """
+    if device == CPU and model.folder is not None:
+        static = load_static_encoder(model.folder, normalize=config.normalize)
+        if static is not None:
+            return static
     with quiet_libraries():
         import torch
         from sentence_transformers import SentenceTransformer

@@ -15,6 +15,7 @@ from schemas.encoders import Embedding
 from schemas.errors import ConfigurationError, StageError
 from tasks.embedding import EmbeddedTexts, embed_texts
 from tasks.models import resolve_model
+from tasks.static_encoding import load_static_encoder
 
 ROOT = Path(__file__).parents[2]
 TEXTS = [
@@ -201,6 +202,44 @@ def test_vectors_are_normalised_when_that_is_asked(
     plain = Embedding(model=str(static_model[0]), normalize=False)
     lengths = np.linalg.norm(embed(texts, tmp_path, config=plain).vectors, axis=1)
     assert (np.abs(lengths - 1) > 0.01).all()
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_static_vectors_are_those_of_sentence_transformers(
+    static_model: tuple[Path, np.ndarray, Any], normalize: bool
+) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    texts = ["The warranty lasts two years.", "word " * 5_000, "一 two trois", "", *TEXTS]
+    encoder = load_static_encoder(static_model[0], normalize=normalize)
+    assert encoder is not None
+    ours = encoder.encode(texts, prompt="query: ")
+    library = SentenceTransformer(str(static_model[0]), device="cpu")
+    library.float()
+    theirs = library.encode(texts, prompt="query: ", normalize_embeddings=normalize)
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-7 if normalize else 0)
+
+
+STATIC = """
+import sys
+from pathlib import Path
+from schemas.encoders import Embedding
+from tasks.embedding import embed_texts
+from tasks.models import resolve_model
+
+config = Embedding(model=sys.argv[1])
+embed_texts(["one text"], resolve_model(config), config, prompt="", items=Path(sys.argv[2]),
+            threads=1, device="cpu")
+print(sorted({"torch", "transformers", "sentence_transformers"} & set(sys.modules)))
+"""
+
+
+def test_static_vectors_need_no_torch(
+    static_model: tuple[Path, np.ndarray, Any], tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", STATIC, str(static_model[0]), str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
 
 
 def test_a_text_without_a_token_has_no_direction_and_is_refused_by_name(
