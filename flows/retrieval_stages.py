@@ -60,8 +60,9 @@ def _retrieve_dense(
 ) -> dict[str, Artifact]:
     """Embed chunks and queries, index the chunks' vectors and search them."""
     experiment, model = pipeline.experiment, _model(pipeline)
-    n_chunks = searched.chunks.n_items
-    check_enough(experiment.index, None, n_chunks, n_chunks)  # before anything is embedded
+    if pipeline.has(searched.chunks):
+        n_chunks = searched.chunks.n_items
+        check_enough(experiment.index, None, n_chunks, n_chunks)  # before anything is embedded
     common = {"embedding": experiment.embedding, "model": model}
     vectors = pipeline.run_stage(
         stages.embed_chunks,

@@ -174,5 +174,5 @@ def test_the_demos_grid_runs_as_the_readme_says(shell: Command) -> None:
         f"export RANKHOUSE_HOME={shell.home}\n{block('rankhouse experiment deployments')}",
     )
     for method in ("dense", "bm25"):
-        # planned, run, run alone, listed
-        assert len(re.findall(rf"demo-grid:size=600,method={method} ", listed)) == 4
+        # planned, run, run alone and listed; the answers name the best once more
+        assert len(re.findall(rf"demo-grid:size=600,method={method}\b", listed)) >= 4
