@@ -15,6 +15,7 @@ from prefect.utilities.annotations import quote
 
 from flows import nights
 from flows.landing import why_spooled
+from flows.night_checks import run_checks
 from flows.pipeline import Pipeline, store_of_workspace, workspace_of
 from flows.preflight import check_endpoints, check_storage, survey_inputs
 from flows.reporting import Report, report_of
@@ -80,6 +81,7 @@ def evaluate_retrieval(
             logical_date=context.logical_date,
         )
         _run_or_record_failure(pipeline, context, started, where)
+        run_checks(pipeline)
         started.enter_stage("write_results")
         stages.write_results(started=quote(started), frames=quote(frames_of(pipeline, context)))
         loaded = stages.load_results(home=quote(where))

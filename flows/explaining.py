@@ -8,8 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from flows.canary_moves import CanaryMove, find_canary_move
 from flows.changed_documents import SHOWN, DocumentChanges, find_changed_documents
 from schemas.home import Home
+from warehouse.anchors import Move, find_moves
 from warehouse.changes import Change, RunChanges, StageChange, count_touched, find_changes
 
 if TYPE_CHECKING:
@@ -31,14 +33,25 @@ class Why:
     baseline_run_id: str
     changes: RunChanges
     documents: DocumentChanges
+    canaries: CanaryMove | None = None  # None: they did not move, or are not known
+    judge: Move | None = None
     n_lost: int = 0  # queries that lost
     n_touched: int = 0  # of these, with a document of ``documents`` in their truth or rankings
+
+    @property
+    def alarms(self) -> list[str]:
+        """What changed under its name."""
+        canaries, judge = self.canaries, self.judge
+        found = [] if canaries is None or canaries.unknown_because else [str(canaries)]
+        return found if judge is None else [*found, str(judge)]
 
     @property
     def lines(self) -> list[str]:
         """In words, what is most telling first; one line where nothing differs."""
         changes = self.changes
         found = [
+            *self.alarms,
+            *([str(self.canaries)] if self.canaries and self.canaries.unknown_because else []),
             *_document_lines(self),
             *(f"model: {_model(change)}" for change in changes.models),
             *_setting_lines(changes.settings),
@@ -64,6 +77,8 @@ class Why:
             "baseline_run_id": self.baseline_run_id,
             "lines": self.lines,
             "documents": documents,
+            "canaries": self.canaries and dataclasses.asdict(self.canaries),
+            "judge": self.judge and dataclasses.asdict(self.judge),
             **dataclasses.asdict(self.changes),
         }
 
@@ -90,6 +105,7 @@ def explain(
     """
     changes = find_changes(connection, run_id, baseline_id)
     documents = find_changed_documents(connection, run_id, baseline_id, home)
+    canaries = find_canary_move(connection, run_id, baseline_id, home)
     n_touched = 0
     if lost_query_ids and documents.doc_ids:
         runs = (run_id, baseline_id)
@@ -99,6 +115,8 @@ def explain(
         baseline_run_id=baseline_id,
         changes=changes,
         documents=documents,
+        canaries=canaries,
+        judge=find_moves(connection, run_id, [baseline_id]).get(baseline_id),
         n_lost=len(lost_query_ids),
         n_touched=n_touched,
     )

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flows.differing import find_differences
-from flows.explaining import explain_comparison
+from flows.explaining import Why, explain_comparison
 from flows.night_reports import Outcome
 from schemas.home import Home
 from warehouse.comparisons import LOCKED
@@ -30,9 +30,9 @@ def outcome_of(home: Home, report: dict[str, Any], loaded: LoadReport) -> Outcom
     run_id, status = report["run_id"], report["status"]
     about = {"experiment": report["experiment"], "run_id": run_id, "status": status}
     try:
-        found, why = _read(home, run_id) if loaded.has_landed(run_id) else (None, ())
+        found, why = _read(home, run_id) if loaded.has_landed(run_id) else (None, None)
     except WarehouseLockedError:
-        found, why = None, ()
+        found, why = None, None
     if found is not None:
         return Outcome(
             **about,
@@ -41,7 +41,8 @@ def outcome_of(home: Home, report: dict[str, Any], loaded: LoadReport) -> Outcom
             is_first_night=found.is_first_night,
             comparisons=found.comparisons,
             losses=found.losses,
-            why=why,
+            alarms=() if why is None else tuple(why.alarms),
+            why=() if why is None else tuple(why.lines),
         )
     if loaded.problem or any(reason.startswith(run_id) for reason in loaded.refused):
         reason = loaded.problem or "; ".join(loaded.refused)
@@ -54,16 +55,16 @@ def outcome_of(home: Home, report: dict[str, Any], loaded: LoadReport) -> Outcom
     )
 
 
-def _read(home: Home, run_id: str) -> tuple[NightVerdict | None, tuple[str, ...]]:
+def _read(home: Home, run_id: str) -> tuple[NightVerdict | None, Why | None]:
     """The verdict, and why it differs from the baseline that decided."""
     with open_to_read(home.warehouse) as connection:
         found = read_verdict(connection, run_id)
         if found is None:
-            return None, ()
+            return None, None
         why = explain_comparison(connection, found.comparisons[0], home)
         if found.verdict == "not comparable" and not found.is_first_night:
             found = replace(found, reason=_what_differs(connection, found))
-        return found, () if why is None else tuple(why.lines)
+        return found, why
 
 
 def _what_differs(connection: DuckDBPyConnection, found: NightVerdict) -> str:

@@ -43,7 +43,8 @@ def line_of(outcome: Outcome) -> str:
         words[0] += f": {outcome.reason}"
     if outcome.comparisons:
         words += _queries(outcome.comparisons[0])
-    if outcome.verdict == "worse" and outcome.why:
+    words += [alarm for alarm in outcome.alarms if alarm not in outcome.reason]
+    if outcome.verdict == "worse" and outcome.why and not outcome.alarms:
         words.append(f"why: {outcome.why[0]}")
     if outcome.verdict == "worse" and outcome.run_id is not None:
         words.append(f"if it is meant: rankhouse baseline accept {outcome.run_id} --reason WHY")

@@ -38,6 +38,7 @@ class Outcome(BaseModel):
     spooled_because: str | None = None  # why the run is not in the warehouse yet
     comparisons: tuple[Comparison, ...] = ()  # that which decided stands first
     losses: tuple[Loss, ...] = ()  # that are open after this night
+    alarms: tuple[str, ...] = ()  # models that changed under their name
     why: tuple[str, ...] = ()  # what differs from the baseline, in words
 
     @property

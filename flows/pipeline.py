@@ -43,6 +43,7 @@ class Pipeline:
     runs: dict[str, StageRun] = field(default_factory=dict)
     stage: str = "start"
     damage: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)  # checks of the night that failed
     n_tasks: int = 0
     rankings: Artifact | None = None  # of the last stage that retrieves
     shared: SharedStages | None = None  # with the other runs of a grid
@@ -199,6 +200,15 @@ class Pipeline:
         self.n_tasks += not run.is_shared
         self.runs[name] = run
         return run.output.artifacts
+
+    def run_anew(self, task: Any, **inputs: Any) -> None:
+        """Run a stage whatever was stored of it: for what has to be asked again each night."""
+        name = task.cache_policy.stage
+        self.on_stage(name)
+        self.n_tasks += 1
+        self.runs[name] = run_stage(
+            task, self.store, is_anew=True, workspace=self.workspace, **inputs
+        )
 
     def _call(self, task: Any, **inputs: Any) -> StageOutput:
         """Call a task that is never cached."""

@@ -19,6 +19,7 @@ from schemas.home import Home
 from schemas.orders import StoredDocuments
 from schemas.suites import BaselineRule, Entry, Suite, read_suite
 from schemas.toml_files import read_toml
+from tasks.anchors import read_anchor
 from tasks.notifying import check_receivers, receivers_of
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ def plan_night(path: Path, home: Home, *, asked: date | None, at: datetime) -> P
     for entry in suite.entries:
         check_storage(entry.experiment, home)
     check_name(suite, home)
+    if suite.checks.anchor.path is not None:
+        read_anchor(suite.checks.anchor.path)
     if suite.notify.urls_env is not None:
         check_receivers(suite.notify.urls_env, receivers_of(suite.notify.urls_env, os.environ))
     with _warehouse(home) as connection:

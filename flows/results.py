@@ -45,6 +45,9 @@ OUTPUT_OF = {
     "write_responses": "responses",
     "build_question_bank": "bank",
     "score_summaries": "scores",
+    "embed_canaries": "canaries",
+    "judge_anchor": "anchor",
+    "judge_again": "noise",
 }
 """The artifact that a stage's row in ``stages`` names as its output."""
 
@@ -266,9 +269,13 @@ def event_rows(pipeline: Pipeline, context: RunContext) -> list[rows.EventRow]:
     repaired = [
         rows.EventRow(run_id=run_id, kind="damaged", message=message) for message in pipeline.damage
     ]
+    unchecked = [
+        rows.EventRow(run_id=run_id, kind="warning", message=message)
+        for message in pipeline.unchecked
+    ]
     tags = [BACKFILL_TAG] if context.is_backfill else []
     tagged = [rows.EventRow(run_id=run_id, kind="tag", message=tag) for tag in tags]
-    return [*events, *events_of(pipeline, run_id), *repaired, *tagged]
+    return [*events, *events_of(pipeline, run_id), *repaired, *unchecked, *tagged]
 
 
 def _stage_row(run: StageRun, run_id: str, position: int) -> rows.StageRow:

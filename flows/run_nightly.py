@@ -144,6 +144,7 @@ class _Night:
             run_id=run_id,
             suite=self.plan.suite.name,
             is_backfill=self.plan.is_backfill,
+            checks=self.plan.suite.checks,
             stored=planned.stored,
             night_budget=self.plan.suite.budget,
             spent_calls=int(self.spent["calls"]),

@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from schemas.artifacts import Artifact
+from schemas.checks import Checks
 from schemas.endpoints import Budget
 from schemas.experiment import Experiment
 from schemas.sections import Section
@@ -31,6 +32,7 @@ class Order(Section):
     run_id: str | None = None  # None: it gets one when it starts
     suite: str | None = None
     is_backfill: bool = False  # its night was over when it started
+    checks: Checks | None = None  # of a night; None: none
     stored: StoredDocuments | None = None  # in place of the corpus' files
     night_budget: Budget | None = None  # of all runs of the night together
     spent_calls: Annotated[int, Field(ge=0)] = 0  # by the runs of the night before this one

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from schemas.checks import Anchor, Checks
 from schemas.comparability import SUMMARY_MEASURES
 from schemas.endpoints import Budget
 from schemas.errors import ConfigurationError
@@ -119,6 +120,9 @@ class SuiteFile(Section):
     retention: Retention = Retention()
     schedule: Schedule = Schedule()
     notify: Notify = Notify()
+    canaries: Literal["endpoints", "all", "none"] = "endpoints"
+    anchor: Anchor = Anchor()
+    noise_runs: Annotated[int, Field(ge=0, le=20)] = 0
 
 
 class Entry(Section):
@@ -139,6 +143,7 @@ class Suite(Section):
     retention: Retention = Retention()
     schedule: Schedule = Schedule()
     notify: Notify = Notify()
+    checks: Checks = Checks()
 
     @property
     def digest(self) -> str:
@@ -171,7 +176,28 @@ def read_suite(path: Path) -> Suite:
         _check_prices([entry.experiment for entry in entries], path)
     _refuse_twins([entry.experiment.name for entry in entries], path)
     shared = file.model_dump(include={"name", "budget", "retention", "schedule", "notify"})
-    return Suite.model_validate({**shared, "path": str(path.absolute()), "entries": entries})
+    checks = _checks(file, entries, path)
+    return Suite.model_validate(
+        {**shared, "path": str(path.absolute()), "entries": entries, "checks": checks}
+    )
+
+
+def _checks(file: SuiteFile, entries: tuple[Entry, ...], path: Path) -> Checks:
+    """What the night checks, the anchor's path absolute."""
+    summaries = [entry.experiment.summary for entry in entries]
+    has_llm_judge = any(summary and summary.judge != "lexical" for summary in summaries)
+    asked = {"noise_runs": file.noise_runs > 0, "anchor.path": file.anchor.path is not None}
+    for key, is_asked in asked.items():
+        if is_asked and not has_llm_judge:
+            raise ConfigurationError(
+                f"{path}: {key} is about a judge that can change its mind, and no experiment of "
+                "the suite has an LLM as summary.judge; leave it out"
+            )
+    anchor = file.anchor
+    if anchor.path is not None:
+        found = (path.absolute().parent / Path(anchor.path).expanduser()).resolve()
+        anchor = anchor.model_copy(update={"path": str(found)})
+    return Checks(canaries=file.canaries, anchor=anchor, noise_runs=file.noise_runs)
 
 
 def _resolve(file: SuiteFile, named: SuiteExperiment, path: Path) -> Entry:

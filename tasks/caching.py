@@ -122,12 +122,13 @@ class StageRun:
     is_shared: bool = False  # another run of the same grid made it, or looked it up
 
 
-def run_stage(task: Any, store: ArtifactStore, **inputs: Any) -> StageRun:
+def run_stage(task: Any, store: ArtifactStore, *, is_anew: bool = False, **inputs: Any) -> StageRun:
     """Call a stage's task; reuse its record only when every artifact of it is still there.
 
     Args:
         task: a Prefect task whose cache policy is a StagePolicy, returning a dumped StageOutput.
         store: where its artifacts are.
+        is_anew: whether it runs whatever was stored before.
         inputs: the task's parameters.
 
     Raises:
@@ -135,7 +136,7 @@ def run_stage(task: Any, store: ArtifactStore, **inputs: Any) -> StageRun:
     """
     policy: StagePolicy = task.cache_policy
     key = policy.key_of(inputs)
-    is_usable = stored_output(task, key, store) is not None
+    is_usable = not is_anew and stored_output(task, key, store) is not None
     started_at, started = datetime.now(UTC), time.perf_counter()
     state = task.with_options(refresh_cache=not is_usable)(**inputs, return_state=True)
     output = StageOutput.model_validate(state.result(raise_on_failure=True))

@@ -768,6 +768,119 @@ def score_summaries(
     )
 
 
+@task(
+    cache_policy=stage_policy("embed_canaries", "tasks.canaries", ignoring=("embedding", "model")),
+    persist_result=True,
+    result_serializer="json",
+    task_run_name="embed canary texts",
+)
+def embed_canaries(
+    *, workspace: Workspace, embedding: Embedding, model: Any, settings: dict[str, Any]
+) -> Output:
+    """Embed a few fixed texts anew, whatever the item store has of them."""
+    from tasks.canaries import CANARIES_DIGEST
+    from tasks.canaries import embed_canaries as embed
+
+    measurement = Measurement("embed_canaries")
+    store = store_of(workspace)
+    embedded = embed(model, embedding, threads=workspace.threads, device=workspace.device)
+    return measurement.output(
+        {"canaries": store.put_array("canaries", embedded.vectors)},
+        {**embedded.figures, "texts": CANARIES_DIGEST},
+    )
+
+
+@task(
+    cache_policy=stage_policy(
+        "judge_anchor", "tasks.anchors", ignoring=("summary", "spent", "path", "alpha")
+    ),
+    persist_result=True,
+    result_serializer="json",
+    task_run_name="judge the anchor with {summary.judge_name}",
+)
+def judge_anchor(
+    *,
+    workspace: Workspace,
+    path: str | None,
+    night: str,
+    n_repeats: int,
+    alpha: float,
+    summary: Summary,
+    settings: dict[str, Any],
+    spent: dict[str, float],
+) -> Output:
+    """Ask the judge the questions of fixed responses; the file at ``path``, else built in."""
+    from tasks import anchors
+    from tasks.questioning import make_judge
+
+    measurement = Measurement("judge_anchor")
+    store = store_of(workspace)
+    items = anchors.read_anchor(path)
+    with _desk(workspace, summary, spent) as desk:
+        judge = make_judge(summary, desk.completer)
+        judged = anchors.judge_anchor(items, judge, summary, night=night, n_repeats=n_repeats)
+    calls = desk.calls({}).with_columns(purpose=pl.lit("anchor"))
+    return measurement.output(
+        {
+            "anchor": store.put_frame("anchor", anchors.frame_of_anchor(judged)),
+            "calls": store.put_frame("llm_calls", calls),
+        },
+        {
+            **anchors.figures_of_anchor(items, judged),
+            "judge": settings["version"],
+            "alpha": alpha,
+            **desk.figures(),
+        },
+    )
+
+
+@task(
+    cache_policy=stage_policy(
+        "judge_again", "tasks.summarizing", "tasks.judge_noise", ignoring=("summary", "spent")
+    ),
+    persist_result=True,
+    result_serializer="json",
+    task_run_name="judge again, {n_repeats} times, with {summary.judge_name}",
+)
+def judge_again(
+    *,
+    workspace: Workspace,
+    contexts: Artifact,
+    responses: Artifact,
+    bank: Artifact,
+    n_repeats: int,
+    summary: Summary,
+    settings: dict[str, Any],
+    spent: dict[str, float],
+) -> Output:
+    """Ask the judge the same questions again, to know how much it differs from itself."""
+    from tasks import summarizing
+    from tasks.calls import subject_of
+    from tasks.judge_noise import noise_of, qa_by_repeat
+    from tasks.questioning import make_judge
+
+    measurement = Measurement("judge_again")
+    store = store_of(workspace)
+    given = store.frame(responses)
+    repeated = summary.model_copy(update={"repeats": 1 + n_repeats})
+    with _desk(workspace, summary, spent) as desk:
+        scored = summarizing.score_summaries(
+            *(given, store.frame(contexts), store.frame(bank), repeated),
+            make_judge(summary, desk.completer),
+        )
+    by_repeat = qa_by_repeat(scored.questions)
+    asked = {subject_of([text]): query_id for query_id, text in _pairs(given, "response")}
+    return measurement.output(
+        {"noise": store.put_frame("noise", by_repeat), **_calls(desk, store, asked)},
+        {
+            "noise": noise_of(by_repeat, summary),
+            "n_repeats": n_repeats,
+            "n_judged": by_repeat["query_id"].n_unique(),
+            **desk.figures(),
+        },
+    )
+
+
 def _desk(
     workspace: Workspace, summary: Summary, spent: dict[str, float]
 ) -> AbstractContextManager[Desk]:

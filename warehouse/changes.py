@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 Json = Mapping[str, Any]
+CHECKS = ("embed_canaries", "judge_anchor", "judge_again")
+"""Stages that are asked anew each night: other outputs of equal inputs are what they look for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +187,9 @@ def _stage_changes(
 def _read_stages(connection: DuckDBPyConnection, run_id: str) -> dict[str, Any]:
     rows = connection.execute(
         "SELECT stage, stage_key, code_digest, inputs, output_digest FROM stages "
-        "WHERE run_id = ? AND status = 'completed' ORDER BY position",
-        [run_id],
+        "WHERE run_id = ? AND status = 'completed' AND NOT list_contains(?, stage) "
+        "ORDER BY position",
+        [run_id, list(CHECKS)],
     ).fetchall()
     return {
         stage: {"key": key, "code": code, "inputs": json.loads(inputs or "{}"), "output": output}

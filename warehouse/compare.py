@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from schemas.comparability import SUMMARY_MEASURES
 from schemas.gates import Gate
 from schemas.measures import Measure
+from warehouse.anchors import read_noise
 from warehouse.compared_runs import ComparedRuns, read_runs
 from warehouse.comparisons import (
     FIRST_NIGHT,
@@ -60,7 +61,7 @@ def compare_runs(
         n_resamples: of the randomisation and of the bootstrap.
         seed: of both.
         noise: summary measure to the standard deviation, per query, of judging one thing again; it
-            widens the bounds, and a verdict has to hold beyond it.
+            widens the bounds, and a verdict has to hold beyond it. None: as the run measured it.
         refused: measure to why it cannot be compared whatever its key says, such as a judge that
             moved.
 
@@ -69,7 +70,8 @@ def compare_runs(
     """
     runs = read_runs(connection, run_id, baseline.run_ids)
     names = _order(gates, runs.measures if measures is None else measures)
-    settings = Settings(tuple(gates), min_coverage, n_resamples, seed, dict(noise or {}))
+    noise = read_noise(connection, run_id) if noise is None else noise
+    settings = Settings(tuple(gates), min_coverage, n_resamples, seed, dict(noise))
     whys = {name: _why_not(runs, name, gates) or (refused or {}).get(name) for name in names}
     pairs = _read_pairs(connection, runs, [name for name in names if whys[name] is None])
     compared = compare_measures(pairs, runs, settings)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from schemas.comparability import SUMMARY_MEASURES
 from schemas.errors import UsageError
 from schemas.measures import Measure
+from warehouse.anchors import JUDGED_MEASURES, Move, find_moves
 from warehouse.queries import among
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class ComparedRuns:
     run: RunSide
     baselines: tuple[RunSide, ...]
     measures: tuple[str, ...]  # of the run: as configured, then the others by name
+    moves: Mapping[str, Move] = field(default_factory=dict)  # baselines that another judge judged
 
     @property
     def run_id(self) -> str:
@@ -64,13 +66,17 @@ class ComparedRuns:
 
     def comparable(self, measure: str) -> tuple[RunSide, ...]:
         """The baseline's runs whose values of a measure mean what the run's mean."""
+        moved = self.moves if measure in JUDGED_MEASURES else {}
+        return tuple(side for side in self._alike(measure) if side.run_id not in moved)
+
+    def _alike(self, measure: str) -> tuple[RunSide, ...]:
+        """Those with the run's comparability key, whoever was behind the judge's name."""
         ours = self.run.metrics.get(measure)
-        if ours is None:
-            return ()
         return tuple(
             side
             for side in self.baselines
-            if measure in side.metrics
+            if ours is not None
+            and measure in side.metrics
             and side.metrics[measure].comparability_key == ours.comparability_key
         )
 
@@ -91,6 +97,9 @@ class ComparedRuns:
             return None
         if not any(measure in side.metrics for side in self.baselines):
             return f"the baseline has no values of it{_because(self.baselines[0])}"
+        alike = self._alike(measure)
+        if alike:
+            return str(self.moves[alike[-1].run_id])
         return "its values mean different things on the two sides"
 
     def why_empty(self) -> str:
@@ -138,7 +147,8 @@ def read_runs(
         )
     config = next(json.loads(row[6]) for row in rows if row[0] == run_id)
     first, *others = (sides[name] for name in wanted)
-    return ComparedRuns(first, tuple(others), _measures(config, first))
+    moves = find_moves(connection, run_id, baseline_ids)
+    return ComparedRuns(first, tuple(others), _measures(config, first), moves)
 
 
 _HAS_REFERENCES = """EXISTS (

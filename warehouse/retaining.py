@@ -31,6 +31,7 @@ _SOURCES = (
     "chunk_corpus",
     "write_responses",
     "build_question_bank",
+    "embed_canaries",  # cannot be made again once the model has changed
 )
 """Stages whose output explains a run or lets it be computed again; the rest follows from it."""
 _SOURCE_INPUTS = ("documents", "queries", "chunks", "contexts", "responses", "bank")

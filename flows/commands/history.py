@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from datetime import date
-from itertools import groupby
-from typing import Any
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,8 +17,11 @@ from flows.asking import (
     show_sql_option,
 )
 from flows.fitting import dull_last
-from flows.printing import clean, format_option, print_rows
+from flows.printing import clean, format_option, print_rows, say
 from schemas.home import find_home
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 # The most important first: a narrow terminal shows fewer.
 COLUMNS = (
@@ -53,8 +56,9 @@ def command(
 ) -> None:
     """Show how MEASURE went, night by night, with a line of blocks an experiment.
 
-    A bar in the line, and an empty change, mean that the night before cannot be compared. Without
-    MEASURE: the first one of the newest run.
+    A bar in the line, and an empty change, mean that the night before cannot be compared: the
+    measure means something else, or the judge moved. Without MEASURE: the first one of the newest
+    run.
 
     Example: rankhouse history ndcg@10 --experiment demo
     """
@@ -70,6 +74,7 @@ def command(
             return
         check_experiment(connection, experiment)
         rows = answer(connection, HISTORY, sql)
+        _mark_moved_judges(connection, name, rows)
         short = short_ids(connection)
     if format != "table":
         print_rows(rows, HISTORY.columns, format=format)
@@ -80,6 +85,22 @@ def command(
         row["run_id"] = short[row["run_id"]]
     columns = dull_last(rows, COLUMNS, {"status": "completed"})
     print_rows(rows, columns, format=format, texts={})
+
+
+def _mark_moved_judges(
+    connection: DuckDBPyConnection, measure: str, rows: list[dict[str, Any]]
+) -> None:
+    """A night whose judge is not that of the night before cannot be compared with it."""
+    from warehouse.anchors import JUDGED_MEASURES, find_moves
+
+    if measure not in JUDGED_MEASURES:
+        return
+    for before, row in pairwise(rows):
+        if row["is_comparable"] and row["experiment"] == before["experiment"]:
+            move = find_moves(connection, row["run_id"], [before["run_id"]]).get(before["run_id"])
+            if move is not None:
+                row |= {"is_comparable": False, "change": None}
+                say(f"{row['experiment']}, {row['logical_date']}: {move}")
 
 
 def _lines(measure: str, rows: list[dict[str, Any]]) -> list[str]:
