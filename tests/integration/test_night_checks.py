@@ -155,6 +155,7 @@ def team(command: Command) -> Iterator[Team]:
         team.process.communicate()
 
 
+@pytest.mark.slow
 def test_a_judge_that_drifts_and_a_model_that_changes_are_seen_in_the_morning(team: Team) -> None:
     assert team.night(0)["reason"] == "first night"
     steady = team.night(1)

@@ -19,13 +19,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.data.llm_server import Reply, ScriptedServer, error, sensible
+from tests.data.llm_server import (
+    Reply,
+    ScriptedServer,
+    blocks_of,
+    error,
+    purpose_of,
+    sensible,
+)
 from tests.data.nightly_project import ANIMALS, BOATS, COLOURS, write_benchmark, write_boats
 from tests.data.small_project import REPOSITORY, Command
 
 START = datetime(2024, 1, 1, 2, tzinfo=UTC)
 N_NIGHTS = 61
 BAD_MODEL, JUDGE_OUT, KILLED, CUT, MENDED, EDITED, NOT_MOUNTED = 10, 18, 25, 30, 33, 40, 47
+JUDGE_MOVED = 53
 
 EXPERIMENT = """
 measures = ["hit@1", "ndcg@10"]
@@ -191,7 +199,20 @@ def prepare(project: Project, server: ScriptedServer, number: int) -> None:
         server.script = lambda body, n: error(503)
     if number == JUDGE_OUT + 1:
         server.script = lambda body, n: sensible(body)
+    if number == JUDGE_MOVED:
+        server.script = lambda body, n: strict(body)
     change_documents(project, number)
+
+
+def strict(body: dict[str, Any]) -> Reply:
+    """A judge that has become strict: yes to four questions at most."""
+    reply = sensible(body)
+    if purpose_of(body) != "answers" or not blocks_of(body):
+        return reply
+    answers = json.loads(reply.content or "")["answers"]
+    for answer in answers[4:]:
+        answer["answer"] = "0"
+    return Reply(json.dumps({"answers": answers}))
 
 
 def change_documents(project: Project, number: int) -> None:
@@ -219,6 +240,7 @@ EXPECTED = {
     **dict.fromkeys(range(CUT, MENDED), "worse"),
     EDITED: "not comparable",
     NOT_MOUNTED: None,
+    JUDGE_MOVED: "not enough evidence",  # ndcg@10 is the same, qa is not comparable
 }
 
 
@@ -302,6 +324,14 @@ def check_what_is_said(team: Project) -> None:
     assert "scores failed: coverage 0.8" in reasons[JUDGE_OUT]
     assert "benchmark" in reasons[EDITED]
     assert "there is no such file or folder" in reasons[NOT_MOUNTED]
+    assert reasons[JUDGE_MOVED] == "not comparable: qa"
+    alarms = {number: outcome(report)["alarms"] for number, report in team.reports.items()}
+    assert [number for number, said in alarms.items() if said] == [JUDGE_MOVED]
+    # Six questions about each of eight responses, of which the last two are refused now.
+    assert "of 48 answers about its anchor 16 went from yes to no" in alarms[JUDGE_MOVED][0]
+    assert "20 removed" in outcome(team.reports[CUT])["why"][0]
+    assert "20 of 20 lost queries touch them" in outcome(team.reports[CUT])["why"][0]
+    assert outcome(team.reports[BAD_MODEL])["why"][1].startswith("model: embedding ")
     (comparison,) = outcome(team.reports[CUT])["comparisons"]
     assert sorted(comparison["lost_query_ids"]) == [f"q{number:02}" for number in range(20)]
 
@@ -313,7 +343,8 @@ def check_the_kill(team: Project) -> None:
     stages = team.command.sql(
         f"select stage, cached from stages where run_id = '{run_id}' order by position"
     )
-    assert [row["stage"] for row in stages if not row["cached"]] == ["score_summaries"]
+    made = [row["stage"] for row in stages if not row["cached"]]
+    assert made == ["score_summaries", "judge_anchor"]  # the anchor is judged each night
 
 
 def check_a_back_fill(team: Project) -> None:

@@ -13,7 +13,7 @@ from flows.nights import choose_night, night_of
 from flows.ordering import within_night
 from flows.planning_nights import check_name, plan_night
 from schemas.endpoints import Budget
-from schemas.errors import ConfigurationError, UsageError
+from schemas.errors import ConfigurationError, InputError, UsageError
 from schemas.experiment import Summary
 from schemas.home import Home
 from schemas.orders import Order, at_date
@@ -208,3 +208,15 @@ def test_a_night_of_which_nothing_could_begin_is_refused() -> None:
     assert night.exit_code() == 2
     both = night.model_copy(update={"outcomes": (refused, *report("same").outcomes)})
     assert both.exit_code() == 1
+
+
+def test_an_anchor_that_cannot_be_read_is_refused_before_the_night(file: Path, home: Home) -> None:
+    experiment = file.with_name("boats.toml")
+    judge = '[summary]\ncontexts = "reference"\n[summary.judge]\nmodel = "m"\n'
+    experiment.write_text(experiment.read_text() + judge)
+    file.write_text(SUITE + '[anchor]\npath = "anchor.jsonl"\n')
+    with pytest.raises(InputError, match=r"anchor\.jsonl: the judge's anchor cannot be read"):
+        plan_night(file, home, asked=None, at=AT)
+    file.with_name("anchor.jsonl").write_text('{"anchor_id": "a"}\n')
+    with pytest.raises(InputError, match=r"anchor\.jsonl:1: contexts: Field required; expected"):
+        plan_night(file, home, asked=None, at=AT)

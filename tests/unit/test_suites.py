@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from schemas.checks import Checks
 from schemas.errors import ConfigurationError
 from schemas.gates import Gate
 from schemas.suites import Suite, read_suite
@@ -83,6 +84,19 @@ def test_a_suite_reads_back_from_its_own_json(folder: Path) -> None:
     assert suite.retention.spool.days is None
 
 
+def test_checks_are_those_of_the_file_and_the_anchor_lies_beside_it(folder: Path) -> None:
+    assert read(folder, ONE + GATE).checks == Checks()
+    judge = 'set = { "summary.judge" = { model = "m" }, "summary.contexts" = "reference" }\n'
+    more = (
+        'noise_runs = 2\ncanaries = "all"\n' + ONE + judge + GATE + '[anchor]\npath = "a.jsonl"\n'
+    )
+    checks = read(folder, more).checks
+    assert (checks.noise_runs, checks.canaries) == (2, "all")
+    assert checks.anchor.path is not None
+    assert Path(checks.anchor.path).is_absolute()
+    assert Path(checks.anchor.path).name == "a.jsonl"
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -121,6 +135,10 @@ def test_a_suite_reads_back_from_its_own_json(folder: Path) -> None:
         (ONE.replace("handbook", "manual") + GATE, "manual.toml: there is no such file"),
         (ONE + '[[gate]]\nmeasure = "ndcg@10"\n', "gate.0.delta: this setting is required"),
         (ONE + '[[gate]]\nmeasure = "ndgc@10"\ndelta = 0.1\n', "ndcg"),
+        ("noise_runs = 3\n" + ONE + GATE, "noise_runs is about a judge that can change its mind"),
+        (ONE + GATE + '[anchor]\npath = "a.jsonl"\n', "anchor.path is about a judge"),
+        (ONE + GATE + "[anchor]\nalpha = 0\n", "anchor.alpha"),
+        ('canaries = "some"\n' + ONE + GATE, "canaries"),
         ('experiment = "a.toml"\n' + GATE, "experiment: expected a list"),
     ],
 )
