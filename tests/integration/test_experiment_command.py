@@ -187,7 +187,8 @@ def test_what_cannot_run_is_refused_before_anything_is_written(
 
 
 def plan(command: Command, file: Path, *arguments: str) -> dict[str, dict[str, Any]]:
-    rows = run(command, file, "--dry-run", *arguments)
+    result = command("experiment", str(file), "--dry-run", "--format", "json", *arguments)
+    rows = json.loads(result.stdout)
     return {row["experiment"].partition(":")[2]: row for row in rows}
 
 
