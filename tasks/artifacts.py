@@ -11,6 +11,7 @@ import math
 import os
 import secrets
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,9 +106,11 @@ class ArtifactStore:
         self._folder.mkdir(parents=True, exist_ok=True)
         return self._folder / f".making-{os.getpid()}-{secrets.token_hex(6)}{suffix}"
 
-    def frame(self, artifact: Artifact) -> pl.DataFrame:
-        """Read a frame."""
-        return pl.read_parquet(self.path(artifact), use_statistics=False, memory_map=False)
+    def frame(self, artifact: Artifact, *, columns: Sequence[str] | None = None) -> pl.DataFrame:
+        """Read a frame, or some columns of it."""
+        path = self.path(artifact)
+        names = None if columns is None else list(columns)
+        return pl.read_parquet(path, columns=names, use_statistics=False, memory_map=False)
 
     def array(self, artifact: Artifact) -> NDArray[Any]:
         """Map an array, read-only; its type is the one that it was stored with."""

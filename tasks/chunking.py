@@ -13,7 +13,7 @@ from schemas.experiment import Chunking
 from schemas.frames import CHUNKS
 from schemas.records import Chunk, Document
 from tasks.plugins import Cut, load_plugin, plugin_cuts
-from tasks.record_frames import documents_from_frame
+from tasks.record_frames import documents_from_frame, frame_of
 from tasks.splitting import make_split
 
 if TYPE_CHECKING:
@@ -74,16 +74,12 @@ def chunk_documents(
         ConfigurationError, StageError: see ``chunk_document``.
     """
     cutter = _cutter(config, _read_tokenizer(tokenizer_file))
-    columns: dict[str, list[str | int | None]] = {name: [] for name in CHUNKS}
-    for document in _documents(documents):
-        for chunk in _chunks(document, config, cutter):
-            columns["chunk_id"].append(chunk.chunk_id)
-            columns["doc_id"].append(chunk.doc_id)
-            columns["start"].append(chunk.start)
-            columns["end"].append(chunk.end)
-            columns["text"].append(chunk.text)
-            columns["title"].append(chunk.title)
-    return pl.DataFrame(columns, schema=CHUNKS)
+    rows = (
+        (chunk.chunk_id, chunk.doc_id, chunk.start, chunk.end, chunk.text, chunk.title)
+        for document in _documents(documents)
+        for chunk in _chunks(document, config, cutter)
+    )
+    return frame_of(rows, CHUNKS)
 
 
 def _documents(frame: pl.DataFrame) -> Iterator[Document]:

@@ -19,12 +19,7 @@ def parse_json(text: Located[str]) -> Any:
         InputError: not JSON, NaN or infinity, a key given twice, half of a surrogate pair.
     """
     try:
-        value = json.loads(
-            text.record,
-            object_pairs_hook=_object,
-            parse_float=_finite,
-            parse_constant=_refuse_constant,
-        )
+        value = _DECODER.decode(text.record)
     except json.JSONDecodeError as error:
         place = f"character {error.colno}" if error.lineno == 1 else f"line {error.lineno}"
         text.refuse(f"this is not valid JSON: {error.msg} at {place}")
@@ -72,3 +67,8 @@ def _finite(digits: str) -> float:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number; use null")
+
+
+_DECODER = json.JSONDecoder(  # made once: json.loads makes one a text
+    object_pairs_hook=_object, parse_float=_finite, parse_constant=_refuse_constant
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 import polars as pl
@@ -11,23 +12,38 @@ import polars as pl
 from schemas.frames import BENCHMARK, DOCUMENTS
 from schemas.records import Document, GoldSpan, Judgement, Query
 
+ROWS_AT_ONCE = 4_096
+
+_ENCODER = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+)
+
 
 def documents_frame(documents: Iterable[Document]) -> pl.DataFrame:
     """DOCUMENTS, a row a document; metadata as JSON with sorted keys and no white space."""
-    columns: dict[str, list[str | None]] = {name: [] for name in DOCUMENTS}
-    for document in documents:
-        columns["doc_id"].append(document.doc_id)
-        columns["title"].append(document.title)
-        columns["text"].append(document.text)
-        columns["metadata"].append(_canonical(document.metadata))
-    return pl.DataFrame(columns, schema=DOCUMENTS)
+    rows = (
+        (document.doc_id, document.title, document.text, _canonical(document.metadata))
+        for document in documents
+    )
+    return frame_of(rows, DOCUMENTS)
+
+
+def frame_of(rows: Iterable[tuple[Any, ...]], schema: pl.Schema) -> pl.DataFrame:
+    """A frame of rows in the schema's order; only some of them are Python's objects at once."""
+    parts = [schema.to_frame()]
+    iterator = iter(rows)
+    while part := list(islice(iterator, ROWS_AT_ONCE)):
+        columns = dict(zip(schema, zip(*part, strict=True), strict=True))
+        parts.append(pl.DataFrame(columns, schema=schema))
+    return pl.concat(parts, rechunk=True)
 
 
 def documents_from_frame(frame: pl.DataFrame) -> list[Document]:
     """The documents of DOCUMENTS."""
+    rows = frame.select("doc_id", "text", "title", "metadata").iter_rows()
     return [
-        Document(row["doc_id"], row["text"], row["title"], json.loads(row["metadata"]))
-        for row in frame.iter_rows(named=True)
+        Document(doc_id, text, title, json.loads(metadata))
+        for doc_id, text, title, metadata in rows
     ]
 
 
@@ -77,9 +93,7 @@ def queries_from_frame(frame: pl.DataFrame) -> list[Query]:
 
 
 def _canonical(value: Mapping[str, Any]) -> str:
-    return json.dumps(
-        dict(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
+    return _ENCODER.encode(dict(value))
 
 
 def _span(span: GoldSpan) -> dict[str, str | int | None]:

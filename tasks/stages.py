@@ -161,15 +161,17 @@ def embed_chunks(
     """Turn chunks into vectors; ``settings`` holds the weights' digest and what decides bits."""
     measurement = Measurement("embed_chunks")
     store = store_of(workspace)
-    frame = store.frame(chunks)
+    frame = store.frame(chunks, columns=("chunk_id", "title", "text"))
+    texts, names = texts_of(frame), frame["chunk_id"].to_list()
+    del frame  # the texts once more
     return _embed(
         measurement,
         store,
         workspace,
-        texts_of(frame),
+        texts,
         embedding,
         model,
-        names=frame["chunk_id"].to_list(),
+        names=names,
         prompt=embedding.document_prompt,
     )
 
@@ -290,7 +292,7 @@ def retrieve(
 
     measurement = Measurement("retrieve")
     store = store_of(workspace)
-    frame = store.frame(chunks)
+    frame = store.frame(chunks, columns=("chunk_id", "doc_id"))
     retrieved = search(
         store.path(index_file),
         store.array(query_vectors),
