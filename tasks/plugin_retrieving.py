@@ -16,7 +16,7 @@ from schemas.retrievers import Retrieval
 from tasks.elsewhere import Answers, Elsewhere, asked_depth, filters_of
 from tasks.hits import HitError, read_hits
 from tasks.placing_hits import Placer
-from tasks.plugins import import_function
+from tasks.plugins import RAISED, import_function, prints_to_stderr
 
 
 def retrieve_by_plugin(
@@ -50,10 +50,11 @@ def retrieve_by_plugin(
         where = f"{name} on the query {query_id!r}"
         started = perf_counter()
         try:
-            results = retriever.retrieve(text, k, filter=filters.get(query_id))
-            if isinstance(results, Iterable) and not isinstance(results, str | bytes | Mapping):
-                results = list(results)
-        except Exception as error:
+            with prints_to_stderr():
+                results = retriever.retrieve(text, k, filter=filters.get(query_id))
+                if isinstance(results, Iterable) and not isinstance(results, str | bytes | Mapping):
+                    results = list(results)
+        except RAISED as error:
             raise StageError(f"{where}: {type(error).__name__}: {error}") from error
         answers.milliseconds[query_id] = 1000 * (perf_counter() - started)
         try:
@@ -81,8 +82,9 @@ def searchable_of(documents: pl.DataFrame, chunks: pl.DataFrame) -> Searchable:
 
 def _make(factory: Any, searchable: Searchable, options: Mapping[str, Any], name: str) -> Any:
     try:
-        retriever = factory(searchable, dict(options))
-    except Exception as error:
+        with prints_to_stderr():
+            retriever = factory(searchable, dict(options))
+    except RAISED as error:
         raise StageError(f"{name}: the factory raised {type(error).__name__}: {error}") from error
     if not callable(getattr(retriever, "retrieve", None)):
         raise StageError(

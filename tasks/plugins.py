@@ -1,11 +1,14 @@
-"""Chunking by somebody's own function, named ``package.module:function``."""
+"""Somebody's own function, named ``package.module:function``: importing it, chunking by it."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from operator import index
-from typing import Any
+from threading import Lock
+from typing import Any, TextIO
 
 from schemas.errors import ConfigurationError, StageError
 from schemas.experiment import Chunking
@@ -13,6 +16,42 @@ from schemas.records import Chunk, Document
 
 Plugin = Callable[[Document, Chunking], Iterable[Any]]
 Cut = tuple[int, int, str | None]  # start, end, a title of the chunk's own
+RAISED = (Exception, SystemExit)  # a plug-in that exits must not end the command, least of all as 0
+
+
+class _Diversion:
+    """Standard output as it was, while plug-ins of any number of threads print elsewhere."""
+
+    def __init__(self) -> None:
+        self._lock, self._n_inside = Lock(), 0
+        self._stdout: TextIO = sys.stdout
+
+    def begin(self) -> None:
+        """The first one in diverts; thus threads that leave in another order restore it too."""
+        with self._lock:
+            if self._n_inside == 0:
+                self._stdout, sys.stdout = sys.stdout, sys.stderr
+            self._n_inside += 1
+
+    def end(self) -> None:
+        """The last one out restores."""
+        with self._lock:
+            self._n_inside -= 1
+            if self._n_inside == 0:
+                sys.stdout = self._stdout
+
+
+_diversion = _Diversion()
+
+
+@contextmanager
+def prints_to_stderr() -> Iterator[None]:
+    """What somebody's code prints goes to standard error: standard output is for results."""
+    _diversion.begin()
+    try:
+        yield
+    finally:
+        _diversion.end()
 
 
 def load_plugin(name: str) -> Plugin:
@@ -33,8 +72,9 @@ def import_function(name: str, setting: str) -> Callable[..., Any]:
     """
     module_name, _, function_name = name.partition(":")
     try:
-        module = importlib.import_module(module_name)
-    except Exception as error:
+        with prints_to_stderr():
+            module = importlib.import_module(module_name)
+    except RAISED as error:
         raise ConfigurationError(
             f"{setting} = {name!r}: importing {module_name!r} failed with "
             f"{type(error).__name__}: {error}. Install it into this environment, or set "
@@ -59,8 +99,9 @@ def plugin_cuts(plugin: Plugin, document: Document, config: Chunking) -> list[Cu
     """
     where = f"chunking.plugin = {config.plugin!r} on the document {document.doc_id!r}"
     try:
-        given = list(plugin(document, config))
-    except Exception as error:
+        with prints_to_stderr():
+            given = list(plugin(document, config))
+    except RAISED as error:
         raise StageError(f"{where}: {type(error).__name__}: {error}") from error
     cuts = [_cut(item, document, f"{where}: item {number}") for number, item in enumerate(given)]
     seen: set[tuple[int, int]] = set()
