@@ -185,7 +185,8 @@ def _two_values(change: Change) -> str:
 def _shown(value: Any) -> str:
     if value is None:
         return NONE
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    is_plain = isinstance(value, str) and value != "" and value == value.strip()
+    text = value if is_plain else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= LENGTH else text[: LENGTH - 1] + "…"
 
 

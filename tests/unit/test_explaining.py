@@ -144,7 +144,8 @@ def test_settings_models_code_and_libraries_are_said_with_both_values(home: Home
     connection = two_runs(
         [],
         [],
-        config={"name": "a", "chunking": {"size": 200}, "index": {"kind": "hnsw"}},
+        config={"name": "a", "chunking": {"size": 200}, "index": {"kind": "hnsw"}}
+        | {"embedding": {"query_prompt": "Please, "}},
         models=[{"role": "embedding", "name": "minilm", "weights_digest": "b" * 64}],
         libraries={"faiss-cpu": "1.16.0"},
         git_commit="c" * 40,
@@ -154,6 +155,7 @@ def test_settings_models_code_and_libraries_are_said_with_both_values(home: Home
         "UPDATE runs SET config = ?, models = ? WHERE run_id = ?",
         [
             '{"name": "b", "chunking": {"size": 600}, "index": {"kind": "flat"}, '
+            '"embedding": {"query_prompt": ""}, '
             '"summary": {"judge": {"model": "small"}}}',
             '[{"role": "embedding", "name": "minilm", "weights_digest": "' + "a" * 64 + '"}]',
             run_id(1),
@@ -163,7 +165,7 @@ def test_settings_models_code_and_libraries_are_said_with_both_values(home: Home
         f"model: embedding minilm: weights_digest {'b' * 12} / {'a' * 12}",
         "index: index.kind hnsw / flat",
         "judge: summary.judge.model – / small",
-        "settings: chunking.size 200 / 600",
+        'settings: chunking.size 200 / 600, embedding.query_prompt "Please, " / ""',
         f"code: commit {'c' * 12} / –, changes not committed false / –",
         "libraries: faiss-cpu 1.16.0 / 1.15.1",
     ]
