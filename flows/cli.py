@@ -48,7 +48,7 @@ COMMANDS = {
     "export": "Write a run as TREC, Parquet, ragas or CSV files.",
     "import": "Store a TREC run and its qrels as a run.",
     "recompute": "Compute a measure for past runs.",
-    "warehouse": "Migrate, load or verify the warehouse.",
+    "warehouse": "Migrate, load, verify or prune the warehouse.",
     "cache": "List, prune or verify stored stages.",
     "trec": "Score TREC run files against qrels.",
     "measures": "Print every measure's contract.",

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from flows.night_reports import NightReport, Outcome
-from warehouse.comparisons import Comparison
+from warehouse.comparisons import FIRST_NIGHT, Comparison
 
 SHOWN = 3  # queries that a line names
+SAID = {FIRST_NIGHT: "first night, there is no earlier one to compare it with"}
+"""Reasons that are stored as one word or two, as a line says them."""
 
 COLUMNS = (
     "suite",
@@ -40,7 +42,7 @@ def line_of(outcome: Outcome) -> str:
     """``handbook: worse: ndcg@10 fell by 0.0612 …; lost most: q7, q2, q9 and 5 more; meant? …``."""
     words = [f"{outcome.experiment}: {outcome.verdict or outcome.status}"]
     if outcome.reason:
-        words[0] += f": {outcome.reason}"
+        words[0] += f": {SAID.get(outcome.reason, outcome.reason)}"
     if outcome.comparisons:
         words += _queries(outcome.comparisons[0])
     words += [alarm for alarm in outcome.alarms if alarm not in outcome.reason]

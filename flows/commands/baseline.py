@@ -9,6 +9,9 @@ from flows.printing import format_option, print_rows, say
 from schemas.errors import UsageError
 from schemas.home import find_home
 
+TABLE = ("accepted_at", "experiment", "run_id", "author", "reason", "suite", "logical_date")
+"""The columns of a table, what a narrow terminal may do without last."""
+
 
 @click.group()
 def command() -> None:
@@ -58,6 +61,7 @@ def list_accepted(experiment: str | None, limit: int, show_sql: bool, format: st
     """
     from flows.asking import answer, check_experiment
     from warehouse.accepting import ACCEPTED
+    from warehouse.finding import short_ids
     from warehouse.reading import open_published
 
     sql = ACCEPTED.render(experiment=experiment, limit=limit)
@@ -67,7 +71,14 @@ def list_accepted(experiment: str | None, limit: int, show_sql: bool, format: st
     with open_published(find_home()) as connection:
         check_experiment(connection, experiment)
         rows = answer(connection, ACCEPTED, sql)
-    print_rows(rows, ACCEPTED.columns, format=format, texts={"reason": 20})
+        short = short_ids(connection)
+    if format != "table":
+        print_rows(rows, ACCEPTED.columns, format=format)
+        return
+    for row in rows:
+        row["run_id"] = short.get(row["run_id"], row["run_id"])
+        row["accepted_at"] = row["accepted_at"].strftime("%Y-%m-%d %H:%M")
+    print_rows(rows, TABLE, format=format, texts={"reason": 20})
 
 
 def _user() -> str:

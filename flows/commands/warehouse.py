@@ -156,6 +156,8 @@ def prune(suite: Path | None, older_than: int | None, dry_run: bool, format: str
     print_rows(rows, columns, format=format)
     for note in done.notes:
         say(note)
+    if not retention.has_limits:
+        say(f"{suite} has no [retention]: nothing is pruned. Set one, or give --older-than DAYS")
     n_bytes = sum(gone.n_bytes or 0 for gone in done.gone)
     verb = "would delete" if dry_run else "deleted"
     say(f"{verb} {sum(gone.n for gone in done.gone):,} things, {n_bytes:,} bytes of files")

@@ -121,6 +121,8 @@ def test_without_gates_everything_in_common_is_shown_and_nothing_decides(
     code, out, err = rankhouse("latest~2", "latest~3", "--format", "table")
     assert (code, out.startswith("worse: ndcg@10 fell by 0.05")) == (0, True)
     assert "nothing is gated" in err
+    header = out.splitlines()[3].split()
+    assert header[:5] == ["measure", "verdict", "mean", "baseline", "difference"], "first of all"
     rows = {line.split()[0]: line.split()[1] for line in out.splitlines()[4:8] if line}
     assert rows["ndcg@10"] == "worse"
     assert rows["hit@1"] == rows["rr@10"] == "same"

@@ -65,6 +65,10 @@ def test_a_loss_is_told_stays_and_ends_when_somebody_accepts_it(
         ("Ada", "the old boats are gone"),
         ("Ada", "checked by hand"),
     ]
+    header, _, newest, *_ = command("baseline", "list").stdout.splitlines()
+    assert header.split()[:5] == ["accepted_at", "experiment", "run_id", "author", "reason"]
+    assert newest.index("the old boats are gone") < 80, "a narrow terminal shows who and why"
+    assert rows[0]["run_id"][-8:] in newest
     assert "sound" in command("warehouse", "verify").stderr
 
 

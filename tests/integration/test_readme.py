@@ -101,7 +101,8 @@ def test_the_demo_prints_the_numbers_of_the_readme(shell: Command) -> None:
     (verdict,) = re.findall(r"^worse: .*$", section("Compare two runs"), flags=re.MULTILINE)
     assert verdict in compared.splitlines()
     nights = run(shell, home + block("rankhouse baseline accept latest")).splitlines()
-    assert nights[:2] == [f"{name}: not comparable: first night" for name in ("demo", "demo-200")]
+    first = "not comparable: first night, there is no earlier one to compare it with"
+    assert nights[:2] == [f"demo: {first}", f"demo-200: {first}"]
     assert nights[3].startswith("demo-200: same: ndcg@10 is ")
 
 

@@ -235,6 +235,19 @@ def test_prune_asks_what_is_kept(home: Home, rankhouse: Rankhouse, words: tuple[
     assert "name a suite's file, or give --older-than DAYS" in err
 
 
+def test_a_suite_that_sets_no_limits_is_told_so(
+    small: Path, home: Home, rankhouse: Rankhouse
+) -> None:
+    land(home, 0)
+    suite = small.with_name("limitless.toml")
+    suite.write_text(
+        f'[[experiment]]\npath = "{small.name}"\n[[gate]]\nmeasure = "rr@5"\ndelta = 0.02\n'
+    )
+    code, _, err = rankhouse("warehouse", "prune", str(suite), "--dry-run")
+    assert code == 0
+    assert "limitless.toml has no [retention]: nothing is pruned. Set one, or give" in err
+
+
 def test_a_locked_warehouse_is_not_pruned(home: Home, rankhouse: Rankhouse) -> None:
     land(home, 0)
     land(home, 1)
