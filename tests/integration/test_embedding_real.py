@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flows.canary_moves import TOLERANCE
 from schemas.encoders import Embedding
 from schemas.errors import ConfigurationError, StageError
+from tasks.canaries import cosine_distances, embed_canaries
 from tasks.embedding import EmbeddedTexts, embed_texts
 from tasks.models import resolve_model
 from tasks.static_encoding import load_static_encoder
@@ -55,6 +57,20 @@ def test_vectors_are_those_of_the_bare_transformer(
         with torch.inference_mode():
             mean = model(**tokens).last_hidden_state[0].mean(dim=0)
         np.testing.assert_allclose(vector, (mean / mean.norm()).numpy(), atol=1e-5)
+
+
+def test_canary_texts_of_one_model_stay_far_below_the_tolerance_whatever_the_batch() -> None:
+    model, config = resolve_model(Embedding()), Embedding()
+    other = config.model_copy(update={"batch_size": 2})
+    once = embed_canaries(model, config, threads=1, device="cpu").vectors
+    again = embed_canaries(model, other, threads=2, device="cpu").vectors
+    distances = cosine_distances(again, once)
+    assert distances is not None
+    assert distances.max() < TOLERANCE / 1000
+    untrained = np.roll(once, 1, axis=0)  # as if another model gave each text another's vector
+    moved = cosine_distances(untrained, once)
+    assert moved is not None
+    assert moved.min() > 100 * TOLERANCE
 
 
 def test_what_was_cut_is_counted_by_the_models_own_tokenizer(
