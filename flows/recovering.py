@@ -17,11 +17,16 @@ def recover(deployment: str, home: Home) -> int:
         How many there were.
 
     Raises:
-        UsageError: no server is configured.
+        UsageError: the name is none, or no server is configured.
         FailedError: the server does not answer.
     """
     from flows.cli import prefect_environment
 
+    if "/" in deployment or not deployment.isprintable() or not deployment.strip():
+        raise UsageError(
+            f"deployment {deployment!r}: expected the name that stands in prefect.yaml, such as "
+            f"nightly, without the flow's name {FLOW}/"
+        )
     if not has_configured_server():
         raise UsageError(
             "no Prefect server is configured: set PREFECT_API_URL to the one that the worker "

@@ -121,9 +121,14 @@ def plain_url(value: str, name: str, example: str) -> str:
     """
     try:
         url = urlsplit(value)
+        _ = url.port  # raises where it is no number up to 65535
         host, has_user = url.hostname, url.username is not None or url.password is not None
     except ValueError:
-        raise ValueError(f"{name} is not a URL, such as {example}") from None
+        raise ValueError(
+            f"{name} is not a URL with a host and, if any, a port up to 65535, such as {example}"
+        ) from None
+    if not value.isprintable():  # nor has a host name any such character
+        raise ValueError(f"{name} holds a control character; expected a URL such as {example}")
     if url.scheme not in ("http", "https") or not host or re.search(r"\s", value):
         raise ValueError(
             f"{name} must begin with http:// or https:// and name a host, such as {example}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from schemas.errors import UsageError
 from schemas.measures import Measure
@@ -28,6 +28,18 @@ class Gate(Section):
         """The canonical name, under which values are stored."""
         return str(Measure.parse(value))
 
+    @model_validator(mode="after")
+    def _delta_is_a_possible_loss(self) -> Gate:
+        """A gate that no night can fail, such as 2 for two percent, would call every loss same."""
+        contract = Measure.parse(self.measure).contract
+        if contract.highest is not None and self.delta >= contract.highest - contract.lowest:
+            raise ValueError(
+                f"delta is {self.delta:g}, and {self.measure} lies between {contract.lowest:g} and "
+                f"{contract.highest:g}: no loss could be that large; name the smallest that "
+                "matters, such as 0.02"
+            )
+        return self
+
 
 def parse_gate(text: str) -> Gate:
     """Read a gate as it is written on a command line: ``ndcg@10:0.02`` or ``ndcg@10:0.02:0.05``.
@@ -49,5 +61,6 @@ def parse_gate(text: str) -> Gate:
         return Gate(measure=measure, **values)
     except ValidationError as error:
         fault = error.errors()[0]
-        name = ".".join(str(part) for part in fault["loc"])
-        raise UsageError(f"gate {text!r}: {name}: {fault['msg']}") from None
+        name = "".join(f"{part}: " for part in fault["loc"])
+        said = fault["msg"].removeprefix("Value error, ")
+        raise UsageError(f"gate {text!r}: {name}{said[:1].lower()}{said[1:]}") from None

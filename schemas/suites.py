@@ -63,7 +63,7 @@ class BaselineRule(Section):
 class Keep(Section):
     """How long something is kept; without ``days`` for ever."""
 
-    days: Annotated[int | None, Field(ge=1)] = None
+    days: Annotated[int | None, Field(ge=1, le=36_500)] = None
 
 
 class KeepFiles(Keep):

@@ -50,7 +50,7 @@ def list_stages(store: str | None, format: str) -> None:
 @store_option
 @click.option(
     "--older-than",
-    type=click.IntRange(min=0),
+    type=click.IntRange(min=0, max=36_500),
     metavar="DAYS",
     help="Also forget stages that were not used for so many days.",
 )

@@ -117,7 +117,7 @@ def verify(sample: int, seed: int, format: str) -> int:
 @click.argument("suite", required=False, metavar="[SUITE]", type=click.Path(path_type=Path))
 @click.option(
     "--older-than",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=1, max=36_500),
     metavar="DAYS",
     help="In place of a suite's [retention]: this age for everything.",
 )
@@ -137,7 +137,8 @@ def prune(suite: Path | None, older_than: int | None, dry_run: bool, format: str
     from schemas.errors import UsageError
 
     if (suite is None) == (older_than is None):
-        raise UsageError("say what is kept: name a suite's file, or give --older-than DAYS")
+        both = "" if suite is None else "one of the two, not both: "
+        raise UsageError(f"say what is kept, {both}name a suite's file, or give --older-than DAYS")
     retention, kept = _limits(suite, older_than)
     home = find_home()
     done = prune_home(home, retention, kept, dry_run=dry_run)

@@ -137,3 +137,28 @@ def test_every_example_stands_whole_on_a_line_of_80_columns(
         for example in examples:
             assert f"  Example: {example}" in out.splitlines()
         assert max(map(len, out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["recover", "run_nightly/nightly"], "without the flow's name"),
+        (["recover", "night\x1bly"], "expected the name that stands in prefect.yaml"),
+        (["warehouse", "prune", "--older-than", "99999999999"], "is not in the range"),
+        (["warehouse", "prune", "x.toml", "--older-than", "9"], "one of the two, not both"),
+        (["warehouse", "prune"], "name a suite's file, or give --older-than DAYS"),
+        (["cache", "prune", "--older-than", "99999999999"], "is not in the range"),
+    ],
+)
+def test_words_that_cannot_be_used_are_refused_and_no_defect(
+    words: list[str],
+    told: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    home = tmp_path / "home"
+    monkeypatch.setenv("RANKHOUSE_HOME", str(home))
+    assert run(lambda: command.main(words, standalone_mode=False)) == 2
+    assert told in capsys.readouterr().err
+    assert not home.exists()

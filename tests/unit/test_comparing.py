@@ -412,6 +412,8 @@ def test_a_decision_on_a_baseline_has_an_author_and_a_reason() -> None:
         ("ndcg@10:0", "greater than 0"),
         ("ndcg@10:nan", "delta"),
         ("ndcg@10:0.1:0.5", "less than 0.5"),
+        ("ndcg@10:2", "lies between 0 and 1: no loss could be that large"),
+        ("hit@1:1", "lies between 0 and 1: no loss could be that large"),
     ],
 )
 def test_a_gate_that_is_not_one_is_refused(text: str, words: str) -> None:
@@ -423,6 +425,7 @@ def test_a_gate_that_is_not_one_is_refused(text: str, words: str) -> None:
 def test_a_gate_reads_as_it_is_written() -> None:
     assert parse_gate(" ndcg@010 : 0.02") == NDCG
     assert parse_gate("rbp(p=0.8):0.02:0.05").alpha == 0.05
+    assert parse_gate("dcg@10:2").delta == 2  # unbounded above: so large a loss is possible
 
 
 def test_the_same_seed_gives_the_same_numbers() -> None:

@@ -52,6 +52,8 @@ def test_openais_key_is_sent_to_openai_alone_unless_a_variable_is_named() -> Non
         ({"judge": {"modle": "m"}}, "summary.judge.modle: unknown key; did you mean 'model'"),
         ({"judge": {"model": "m", "timeout": 0}}, "summary.judge.timeout"),
         ({"judge": {"model": "m", "base_url": "localhost:1"}}, "must begin with http://"),
+        ({"judge": {"model": "m", "base_url": "http://localhost:99999/v1"}}, "up to 65535"),
+        ({"judge": {"model": "m", "base_url": "http://host\x1b/v1"}}, "a control character"),
         ({"coeff": 1.01}, "summary.coeff: input should be less than or equal to 1"),
         ({"coeff": -0.01}, "summary.coeff: input should be greater than or equal to 0"),
         ({"repeats": 2}, "the lexical judge gives the same answers"),
