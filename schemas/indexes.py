@@ -161,6 +161,10 @@ def _refuse_unlike_factory(kind: str) -> None:
                 f"kind is {kind!r}: {digits}{unit} is more than {LARGEST_IN_FACTORY}, for which "
                 "FAISS would reserve memory before it has seen a vector"
             )
+    # FAISS takes both from the string and then ends the whole process, or fails when it searches
+    if found := re.search(r"(?:HNSW[01]|NSG[01]|(?<=[A-Za-z_])0+)(?![0-9])", kind):
+        least = "2 links" if found[0][:1] in "HN" else "1"
+        raise ValueError(f"kind is {kind!r}: {found[0]} is too few; expected at least {least}")
     for bits in re.findall(r"PQ[0-9]+x([0-9]+)", kind):
         if int(bits) > MOST_PQ_BITS:
             raise ValueError(f"kind is {kind!r}: expected at most {MOST_PQ_BITS} bits a part")

@@ -170,3 +170,16 @@ def test_dimensions_are_read_from_a_models_files(tmp_path: Path) -> None:
     assert dimensions_of(model(("Pooling", both), ("Dense", {"out_features": 12}))) == 12
     assert dimensions_of(model(("Router", {}))) is None
     assert dimensions_of(tmp_path / "nowhere") is None
+
+
+@pytest.mark.parametrize(
+    "kind", ["HNSW0", "HNSW1,Flat", "IVF4_HNSW1,Flat", "NSG1", "IVF0,Flat", "PQ0", "OPQ00,IVF4,SQ8"]
+)
+def test_a_factory_string_whose_count_kills_the_process_is_refused(kind: str) -> None:
+    with pytest.raises(ValueError, match="too few; expected at least"):
+        Index(kind=kind)
+
+
+@pytest.mark.parametrize("kind", ["HNSW16", "IVF10,Flat", "PQ8x4", "OPQ16_64,IVF256,PQ16", "NSG10"])
+def test_counts_that_hold_a_nought_are_none(kind: str) -> None:
+    assert Index(kind=kind).kind == kind
