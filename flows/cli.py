@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from schemas.errors import RankhouseError, UsageError
+from schemas.errors import FailedError, RankhouseError, UsageError
 from warehouse.files import is_full
 
 if TYPE_CHECKING:
@@ -218,6 +218,20 @@ def _explain_defect(error: Exception) -> int:
 
 
 @contextlib.contextmanager
+def _silence_explained() -> Iterator[None]:
+    """Say of a Prefect server that cannot be reached what to do about it."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "Failed to reach API" not in str(error):
+            raise
+        raise FailedError(
+            f"the Prefect server does not answer: {error}. Is PREFECT_API_URL right, and is it "
+            "running? Without PREFECT_API_URL a server of the command's own is started."
+        ) from None
+
+
+@contextlib.contextmanager
 def prefect_environment(home: Home) -> Iterator[Server]:
     """Set, before Prefect and the model libraries are imported, what the user has not set."""
     from flows.servers import prefect_server
@@ -225,7 +239,8 @@ def prefect_environment(home: Home) -> Iterator[Server]:
     with prefect_server(home) as server:
         for name, value in {**server.environment, **LIBRARY_SETTINGS}.items():
             os.environ.setdefault(name, value)
-        yield server
+        with _silence_explained():
+            yield server
 
 
 @contextlib.contextmanager
@@ -244,7 +259,8 @@ def serving_environment(home: Home, port: int) -> Iterator[LastingServer | None]
         os.environ[HOME_VARIABLE] = str(home.path)  # for nights, wherever they run
         for name, value in {**environment, **LIBRARY_SETTINGS}.items():
             os.environ.setdefault(name, value)
-        yield server
+        with _silence_explained():
+            yield server
 
 
 def _keep_trace() -> str:

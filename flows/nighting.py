@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,6 +18,9 @@ from flows.step_summaries import append_summary
 from flows.telling import markdown_of
 from schemas.home import Home
 from tasks.progress import progress_writer
+
+if TYPE_CHECKING:
+    from flows.planning_nights import Plan
 
 
 def run_and_print(
@@ -46,7 +50,7 @@ def run_and_print(
     # Refused here, before Prefect is imported or its server started.
     plan = plan_night(suite, home, asked=logical_date, at=now())
     say(f"home {home.path}")
-    report = _run(suite, home, plan.night)
+    report = _run(plan, suite, home)
     _print(report, format)
     append_summary(markdown_of(report))
     for outcome in report.outcomes:
@@ -57,7 +61,7 @@ def run_and_print(
     return report.exit_code(tolerated)
 
 
-def _run(suite: Path, home: Home, night: date) -> NightReport:
+def _run(plan: Plan, suite: Path, home: Home) -> NightReport:
     from flows.cli import prefect_environment
     from flows.servers import wait_until_recorded
 
@@ -65,12 +69,16 @@ def _run(suite: Path, home: Home, night: date) -> NightReport:
     show("starting Prefect (the first time it prepares its database) …")
     with prefect_environment(home) as server:
         from flows.run_nightly import run_nightly
+        from flows.scheduling import Timetable
 
+        schedule = plan.suite.schedule
+        if schedule.cron is not None:  # Prefect reads it
+            Timetable(schedule.cron, schedule.timezone).check(str(suite))
         server.wait_until_ready()
         state = run_nightly(
             suite.absolute(),
             home=str(home.path),
-            logical_date=night,
+            logical_date=plan.night,
             shows_progress=is_interactive(),
             return_state=True,
         )

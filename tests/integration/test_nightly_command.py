@@ -214,6 +214,22 @@ def test_a_night_that_is_over_needs_its_own_corpus_and_is_no_baseline(command: C
     assert outcome["reason"] == "first night"
 
 
+def test_a_schedule_without_any_night_is_refused_by_the_night_too(command: Command) -> None:
+    suite = write_suite(command.folder)
+    suite.write_text(SUITE + '[schedule]\ncron = "0 2 30 2 *"\n')
+    refused = command("nightly", str(suite), exit_code=2)
+    assert "schedule.cron is '0 2 30 2 *'" in refused.stderr
+    assert not (command.home / "warehouse.duckdb").exists()
+
+
+def test_a_configured_server_that_does_not_answer_is_no_defect(offline_command: Command) -> None:
+    suite = write_suite(offline_command.folder)
+    nobody = {"PREFECT_API_URL": "http://127.0.0.1:9/api"}
+    failed = offline_command("nightly", str(suite), exit_code=1, **nobody)
+    assert "the Prefect server does not answer" in failed.stderr
+    assert "defect" not in failed.stderr
+
+
 def test_what_cannot_be_used_is_refused_before_anything_is_written(
     offline_command: Command,
 ) -> None:
