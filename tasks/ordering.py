@@ -37,9 +37,14 @@ class Items:
 
 def in_order(scores: Floats, rows: Ints, places: Ints) -> tuple[Floats, Ints]:
     """Sort each row of (n, m) scores and chunks by the one order; row -1 comes last."""
-    ids = np.where(rows < 0, -1, places[rows])
-    order = np.lexsort((-ids, -scores), axis=1)
-    return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
+    order = np.argsort(-scores, axis=1)
+    by_score = np.take_along_axis(scores, order, axis=1)
+    tied = np.flatnonzero((by_score[:, 1:] == by_score[:, :-1]).any(axis=1))
+    if tied.size:  # only there do ids decide
+        ids = np.where(rows[tied] < 0, -1, places[rows[tied]])
+        order[tied] = np.lexsort((-ids, -scores[tied]), axis=1)
+        by_score = np.take_along_axis(scores, order, axis=1)
+    return by_score, np.take_along_axis(rows, order, axis=1)
 
 
 def first_of_each(items: Ints) -> Flags:

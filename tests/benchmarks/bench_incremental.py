@@ -2,11 +2,12 @@
 
 Three evaluations by the command's own flow, each in a process of its own against one home: cold;
 with one percent of the documents changed; and again with nothing changed. A document is a chunk,
-embedded by wordllama's static weights. Beside them a process that only imports what a run imports:
-the peaks above it are compared with the bytes of the vectors. CPU seconds (user and system), since
-other work shares the machine.
+embedded by wordllama's static weights. Beside them a process that only imports what a run imports
+(no model library, unless the run loaded one): the peaks above it are compared with the bytes of the
+vectors. CPU seconds (user and system), since other work shares the machine; also above what a run
+costs that has nothing to compute.
 
-    PYTHONPATH=. python tests/benchmarks/bench_incremental.py [--chunks 100000]
+    PYTHONPATH=. python tests/benchmarks/bench_incremental.py [--chunks 100000] [--words 60]
 """
 
 from __future__ import annotations
@@ -29,24 +30,29 @@ from schemas.home import Home
 
 DIM = 256
 IDLE = """
-import json, resource, sys
-import faiss, duckdb, pandera.polars, torch, sentence_transformers
+import json, re, sys
+import faiss, duckdb, pandera.polars, safetensors, tokenizers
 import flows.evaluate_retrieval, flows.evaluating, flows.rendering, flows.preflight
 import tasks.embedding, tasks.retrieving, tasks.indexing, tasks.scoring, tasks.labelling
-print(json.dumps({"peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
+for name in sys.argv[1:]:
+    __import__(name)
+peak = re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]
+print(json.dumps({"peak": int(peak) * 1024}))
 """
 RUN = """
-import contextlib, io, json, resource, sys, time
+import contextlib, io, json, re, resource, sys
 from flows.cli import command, run
 out = io.StringIO()
 with contextlib.redirect_stdout(out):
     arguments = ["evaluate", sys.argv[1], "--format", "json"]
     code = run(lambda: command.main(arguments, standalone_mode=False))
 usage = resource.getrusage(resource.RUSAGE_SELF)
+# Not ru_maxrss: it begins with the peak of whoever started the process.
+peak = re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]
 print(json.dumps({
     "code": code,
     "cpu": usage.ru_utime + usage.ru_stime,
-    "peak": usage.ru_maxrss * 1024,
+    "peak": int(peak) * 1024,
     "model": sorted({"torch", "sentence_transformers"} & set(sys.modules)),
     "report": json.loads(out.getvalue()),
 }))
@@ -89,8 +95,8 @@ def write_model(folder: Path) -> Path:
     return folder
 
 
-def write_inputs(folder: Path, n: int, *, changed: int) -> None:
-    """A document a line, of 60 words out of 5,000; the first ``changed`` of them end anew."""
+def write_inputs(folder: Path, n: int, *, n_words: int, changed: int) -> None:
+    """A document a line, of words out of 5,000; the first ``changed`` of them end anew."""
     rng = random.Random(7)
     words = [
         "".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(3, 9)))
@@ -98,7 +104,7 @@ def write_inputs(folder: Path, n: int, *, changed: int) -> None:
     ]
     with (folder / "corpus.jsonl").open("w") as file:
         for i in range(n):
-            text = " ".join(rng.choices(words, k=60)) + (" mended" if i < changed else "")
+            text = " ".join(rng.choices(words, k=n_words)) + (" mended" if i < changed else "")
             file.write(json.dumps({"doc_id": f"d{i:06}", "text": text}) + "\n")
     with (folder / "benchmark.jsonl").open("w") as file:
         for i in range(200):
@@ -121,6 +127,7 @@ def child(script: str, *arguments: str, environment: dict[str, str]) -> dict[str
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--chunks", type=int, default=100_000)
+    parser.add_argument("--words", type=int, default=60, help="of a document")
     options = parser.parse_args()
     n, n_changed = options.chunks, options.chunks // 100
     with (
@@ -134,11 +141,11 @@ def main() -> None:
         environment["TOKENIZERS_PARALLELISM"] = "false"
         experiment = folder / "incremental.toml"
         experiment.write_text(EXPERIMENT.format(model=str(write_model(folder / "model"))))
-        idle = child(IDLE, environment=environment)["peak"]
         runs = {}
         for turn, changed in (("cold", 0), ("1 % changed", n_changed), ("unchanged", n_changed)):
-            write_inputs(folder, n, changed=changed)
+            write_inputs(folder, n, n_words=options.words, changed=changed)
             runs[turn] = one = child(RUN, str(experiment), environment=environment)
+            idle = child(IDLE, *one["model"], environment=environment)["peak"]
             stages = {stage["stage"]: stage for stage in one["report"]["stages"]}
             seconds = {
                 stage: round(line["seconds"], 2)
@@ -153,6 +160,10 @@ def main() -> None:
                 f"model libraries {one['model'] or 'not loaded'}, {seconds}",
                 flush=True,
             )
+
+        nothing = runs["unchanged"]["cpu"]
+        share = (runs["1 % changed"]["cpu"] - nothing) / (runs["cold"]["cpu"] - nothing)
+        print(f"above a run with nothing to compute: 1 % changed costs {share:.3f} of cold")
 
 
 if __name__ == "__main__":
