@@ -244,7 +244,7 @@ def test_a_good_run_in_a_pipe_is_quiet_and_every_task_is_recorded(
     assert {"chunk 5 documents", "embed 5 queries", "label by span"} <= names
     (flow_run,) = database.execute("select name, tags from flow_run").fetchall()
     assert flow_run[0] == "small"
-    assert set(json.loads(flow_run[1])) == {"small", "all-MiniLM-L6-v2"}
+    assert set(json.loads(flow_run[1])) == {"small", "all-MiniLM-L6-v2", "dense"}
     (artifact,) = database.execute("select key, type, data from artifact").fetchall()
     assert artifact[:2] == ("retrieval-measures", "table")
     assert "rr@5" in artifact[2]
