@@ -20,10 +20,10 @@ path = "small.toml"
 [[gate]]
 measure = "hit@1"
 delta = 0.02
-[schedule]
-cron = "{cron}"
 [anchor]
 enabled = false  # eight calls more, which no test here counts
+[schedule]
+cron = "{cron}"
 """
 JUDGE = """
 [summary]
