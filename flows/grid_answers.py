@@ -112,18 +112,15 @@ def answer_of(
         if run.run_id not in untested:
             groups.setdefault(run.means[primary].comparability_key, []).append(run)
     values = read_values(connection, [run.run_id for run in runs], measures_of(runs))
-    shown = [partners[run.run_id] if partners else run for run in candidates]
+    shown_of = {run.run_id: partners.get(run.run_id, run) for run in candidates}
     return GridAnswer(
         grid_id=grid_id,
         primary_measure=primary,
-        runs=tuple(shown),
+        runs=tuple(shown_of.values()),
         choices=tuple(_choose(group, values, primary) for group in groups.values()),
-        shown_of={run.run_id: partners.get(run.run_id, run) for run in candidates},
-        untested={
-            partners.get(key, runs[0]).run_id if partners else key: why
-            for key, why in untested.items()
-        },
-        intervals=_intervals(shown, values),
+        shown_of=shown_of,
+        untested={shown_of[key].run_id: why for key, why in untested.items()},
+        intervals=_intervals(list(shown_of.values()), values),
         is_split=bool(partners),
     )
 
