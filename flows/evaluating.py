@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 from datetime import date
@@ -96,6 +97,7 @@ def _evaluate(experiment: Experiment, home: Home, logical_date: date | None) -> 
         from flows.reporting import Report
 
         server.wait_until_ready()
+        gc.freeze()  # the libraries stay: no collection needs to look at them again
         with prefect.tags(*tags_of(experiment)):
             state = evaluate_retrieval(
                 experiment,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from datetime import date
 from typing import Any
@@ -152,6 +153,7 @@ def run_flow(call: Callable[[], Any], home: Home, *, tags: list[str]) -> Any:
         import prefect
 
         server.wait_until_ready()
+        gc.freeze()  # the libraries stay: no collection needs to look at them again
         with prefect.tags(*tags):
             state = call()
         result = state.result(raise_on_failure=False)

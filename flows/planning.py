@@ -16,7 +16,7 @@ from schemas.artifacts import Artifact, StageOutput
 from schemas.errors import ArtifactDamagedError
 from schemas.experiment import digest_of
 from tasks.caching import StagePolicy, StageRun, stored_output
-from tasks.stages import texts_of
+from tasks.texts import texts_of
 
 PROMISED = "promised"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -14,6 +13,7 @@ from schemas.experiment import Experiment
 from schemas.home import Home
 from schemas.orders import StoredDocuments, at_date
 from schemas.sections import Section
+from tasks.file_digests import sha256_of_file
 from tasks.fingerprints import fingerprint_plugin
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def survey_inputs(
         reranker=_reranker(experiment.retrieval.rerank, say),
         model=model if experiment.retrieval.needs_vectors else None,
         tokenizer_file=None if tokenizer is None else str(tokenizer),
-        tokenizer_digest=None if tokenizer is None else _sha256(tokenizer),
+        tokenizer_digest=None if tokenizer is None else sha256_of_file(tokenizer),
         plugin_digest=plugin_digest,
         retriever_digest=retriever_digest,
     )
@@ -218,7 +218,7 @@ def _retriever_digest(retrieval: Retrieval) -> str | None:
     if retrieval.run_file is not None:
         path = Path(retrieval.run_file)
         try:
-            return _sha256(path)
+            return sha256_of_file(path)
         except FileNotFoundError:
             raise InputError("there is no such file (retrieval.run_file)", path=path) from None
         except OSError as error:
@@ -242,8 +242,3 @@ def _plugin_digest(plugin: str | None, setting: str) -> str | None:
             "folder."
         )
     return digest
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

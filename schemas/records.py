@@ -32,13 +32,18 @@ class Chunk:
 
     @property
     def chunk_id(self) -> str:
-        """``doc_id#start-end``, the same on every machine."""
-        return f"{self.doc_id}#{self.start}-{self.end}"
+        """See ``chunk_id_of``."""
+        return chunk_id_of(self.doc_id, self.start, self.end)
 
     @property
     def embedded_text(self) -> str:
         """What the model reads: the title on a line of its own, then the text."""
         return self.text if self.title is None else f"{self.title}\n{self.text}"
+
+
+def chunk_id_of(doc_id: str, start: int, end: int) -> str:
+    """``doc_id#start-end``, the same on every machine."""
+    return f"{doc_id}#{start}-{end}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The artifact store: large results as files named by their content.
 
-A file appears whole or not at all. Its digest is checked when it is first read in a process.
+A file appears whole or not at all. Its digest is checked when it is first read in a process, and
+again when the file is no longer the one that was checked.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import math
 import os
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +22,16 @@ import polars as pl
 
 from schemas.artifacts import Artifact
 from schemas.errors import ArtifactDamagedError, FailedError, StorageError
+from tasks.file_digests import sha256_of_file
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _BLOCK = 1 << 20
+
+COMPRESSION: Any = {"compression": "zstd", "compression_level": 3}
+ROWS_AT_ONCE = 2_048
+"""Of a frame that is read a part at a time."""
 
 
 class ArtifactStore:
@@ -47,7 +55,6 @@ class ArtifactStore:
         protocols = self._files.protocol
         self._is_local = "file" in (protocols if isinstance(protocols, tuple) else (protocols,))
         self._folder = Path(self._root) if self._is_local else scratch
-        self._verified: set[str] = set()
 
     def prepare(self) -> ArtifactStore:
         """Create the root; raise StorageError when it cannot be written."""
@@ -66,8 +73,27 @@ class ArtifactStore:
     def put_frame(self, kind: str, frame: pl.DataFrame) -> Artifact:
         """Store a frame as Parquet."""
         buffer = io.BytesIO()
-        frame.write_parquet(buffer, compression="zstd", statistics=False)
+        frame.write_parquet(buffer, statistics=False, row_group_size=ROWS_AT_ONCE, **COMPRESSION)
         return self._put(kind, ".parquet", buffer.getbuffer(), frame.height)
+
+    def put_rows(self, kind: str, rows: Iterable[tuple[Any, ...]], schema: pl.Schema) -> Artifact:
+        """Store the rows of a frame as Parquet; only a part of them is in memory."""
+        import pyarrow as pa
+        from pyarrow.parquet import ParquetWriter
+
+        form = schema.to_frame().to_arrow(compat_level=pl.CompatLevel.oldest()).schema
+        path, n_rows, iterator = self.scratch_file(".parquet"), 0, iter(rows)
+        try:
+            with self._full_disk_explained():
+                with ParquetWriter(path, form, write_statistics=False, **COMPRESSION) as file:
+                    while part := list(islice(iterator, ROWS_AT_ONCE)):
+                        columns = zip(form.types, zip(*part, strict=True), strict=True)
+                        arrays = [pa.array(values, of_type) for of_type, values in columns]
+                        file.write_table(pa.Table.from_arrays(arrays, schema=form))
+                        n_rows += len(part)
+                return self.put_file(kind, path, suffix=".parquet", n_items=n_rows)
+        finally:
+            path.unlink(missing_ok=True)
 
     def put_array(self, kind: str, array: NDArray[Any]) -> Artifact:
         """Store an array (n_items, …) as ``.npy``, which ``array`` maps when it reads."""
@@ -88,7 +114,7 @@ class ArtifactStore:
 
     def put_file(self, kind: str, path: Path, *, suffix: str, n_items: int) -> Artifact:
         """Move a local file into the store."""
-        digest = _sha256(path)
+        digest = sha256_of_file(path)
         artifact = Artifact(
             kind=kind, suffix=suffix, digest=digest, size=path.stat().st_size, n_items=n_items
         )
@@ -112,6 +138,12 @@ class ArtifactStore:
         names = None if columns is None else list(columns)
         return pl.read_parquet(path, columns=names, use_statistics=False, memory_map=False)
 
+    def frames(self, artifact: Artifact, *, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Read some columns of a frame a part at a time; only a part is in memory."""
+        scan = pl.scan_parquet(self.path(artifact), use_statistics=False).select(columns)
+        for start in range(0, artifact.n_items, ROWS_AT_ONCE):
+            yield scan.slice(start, ROWS_AT_ONCE).collect()
+
     def array(self, artifact: Artifact) -> NDArray[Any]:
         """Map an array, read-only; its type is the one that it was stored with."""
         import numpy as np
@@ -126,8 +158,6 @@ class ArtifactStore:
             ArtifactDamagedError: it is missing, short, or its bytes have another digest.
         """
         path = self._local_path(artifact)
-        if artifact.digest in self._verified:
-            return path
         if not self._is_local and not path.exists():
             self._download(artifact, path)
         try:
@@ -141,12 +171,11 @@ class ArtifactStore:
                 f"artifact {artifact.name} has {size} bytes, expected {artifact.size}",
                 name=artifact.name,
             )
-        if _sha256(path) != artifact.digest:
+        if sha256_of_file(path) != artifact.digest:
             raise ArtifactDamagedError(
                 f"artifact {artifact.name} was altered: its bytes have another digest",
                 name=artifact.name,
             )
-        self._verified.add(artifact.digest)
         return path
 
     def has(self, artifact: Artifact) -> bool:
@@ -167,7 +196,6 @@ class ArtifactStore:
 
     def forget(self, name: str) -> None:
         """Delete an artifact by its name, here and in the store; fine when it is already gone."""
-        self._verified.discard(Path(name).stem)
         (self._folder / name).unlink(missing_ok=True)
         if not self._is_local and self._files.exists(f"{self._root}/{name}"):
             self._files.rm_file(f"{self._root}/{name}")
@@ -221,14 +249,20 @@ class ArtifactStore:
     ) -> Artifact:
         path = self.scratch_file(suffix)
         try:
-            with path.open("wb") as stream:
-                stream.write(head)
-                if tail is not None:
-                    stream.write(tail)
-                stream.flush()
-            return self.put_file(kind, path, suffix=suffix, n_items=n_items)
-        except OSError as error:
+            with self._full_disk_explained():
+                with path.open("wb") as stream:
+                    stream.write(head)
+                    if tail is not None:
+                        stream.write(tail)
+                return self.put_file(kind, path, suffix=suffix, n_items=n_items)
+        finally:
             path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _full_disk_explained(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
             raise FailedError(
                 f"{self._folder}: an artifact could not be written ({error.strerror}). "
                 "Make room or set execution.store elsewhere, then run the same command again: "
@@ -255,11 +289,6 @@ class ArtifactStore:
             partial.unlink(missing_ok=True)
             return
         partial.replace(path)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _sync_folder(folder: Path) -> None:

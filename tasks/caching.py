@@ -24,6 +24,7 @@ from schemas.experiment import digest_of
 from schemas.records import RECORDS_VERSION
 from tasks.artifacts import ArtifactStore
 from tasks.fingerprints import fingerprint_code, library_versions
+from tasks.memory import give_back
 from tasks.stage_records import touch_record
 
 logger = logging.getLogger("rankhouse")
@@ -140,6 +141,7 @@ def run_stage(task: Any, store: ArtifactStore, *, is_anew: bool = False, **input
     started_at, started = datetime.now(UTC), time.perf_counter()
     state = task.with_options(refresh_cache=not is_usable)(**inputs, return_state=True)
     output = StageOutput.model_validate(state.result(raise_on_failure=True))
+    give_back()
     touch_record(get_current_settings().results.local_storage_path, key)
     return StageRun(
         stage=policy.stage,

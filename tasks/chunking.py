@@ -11,7 +11,7 @@ import polars as pl
 from schemas.errors import InputError, StageError
 from schemas.experiment import Chunking
 from schemas.frames import CHUNKS
-from schemas.records import Chunk, Document
+from schemas.records import Chunk, Document, chunk_id_of
 from tasks.plugins import Cut, load_plugin, plugin_cuts
 from tasks.record_frames import documents_from_frame, frame_of
 from tasks.splitting import make_split
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 Cutter = Callable[[Document], Iterable[Cut]]
-
-DOCUMENTS_AT_ONCE = 1_000
+Row = tuple[str, str, int, int, str, str | None]
+Piece = tuple[int, int, str, str | None]  # start, end, text, title
 
 
 def chunk_document(
@@ -53,38 +53,52 @@ def chunk_document(
         ConfigurationError: the plug-in cannot be imported.
         StageError: a plug-in or a library gave what is no span of the document.
     """
-    return list(_chunks(document, config, _cutter(config, tokenizer)))
+    pieces = _pieces(document, config, _cutter(config, tokenizer))
+    return [Chunk(document.doc_id, *piece) for piece in pieces]
 
 
 def chunk_documents(
-    documents: pl.DataFrame, config: Chunking, *, tokenizer_file: Path | None = None
+    documents: Iterable[pl.DataFrame], config: Chunking, *, tokenizer_file: Path | None = None
 ) -> pl.DataFrame:
+    """CHUNKS of ``chunk_rows``."""
+    return frame_of(chunk_rows(documents, config, tokenizer_file=tokenizer_file), CHUNKS)
+
+
+def chunk_rows(
+    documents: Iterable[pl.DataFrame], config: Chunking, *, tokenizer_file: Path | None = None
+) -> Iterator[Row]:
     """The chunks of many documents.
 
     Args:
-        documents: DOCUMENTS.
+        documents: DOCUMENTS in parts; ``metadata`` is read for a plug-in only.
         config: how to cut.
         tokenizer_file: the embedding model's ``tokenizer.json``; needed for sizes in tokens.
 
-    Returns:
-        CHUNKS, in the order of the documents, then by start.
+    Yields:
+        Rows of CHUNKS, in the order of the documents, then by start.
 
     Raises:
         InputError: the tokenizer cannot be read.
         ConfigurationError, StageError: see ``chunk_document``.
     """
     cutter = _cutter(config, _read_tokenizer(tokenizer_file))
-    rows = (
-        (chunk.chunk_id, chunk.doc_id, chunk.start, chunk.end, chunk.text, chunk.title)
-        for document in _documents(documents)
-        for chunk in _chunks(document, config, cutter)
-    )
-    return frame_of(rows, CHUNKS)
+    for part in documents:
+        for document in _documents(part, with_metadata=config.plugin is not None):
+            doc_id = document.doc_id
+            for start, end, text, title in _pieces(document, config, cutter):
+                yield chunk_id_of(doc_id, start, end), doc_id, start, end, text, title
 
 
-def _documents(frame: pl.DataFrame) -> Iterator[Document]:
-    for part in frame.iter_slices(DOCUMENTS_AT_ONCE):
-        yield from documents_from_frame(part)
+def columns_of_documents(config: Chunking) -> tuple[str, ...]:
+    """What chunking reads of DOCUMENTS."""
+    columns = ("doc_id", "title", "text")
+    return columns if config.plugin is None else (*columns, "metadata")
+
+
+def _documents(part: pl.DataFrame, *, with_metadata: bool) -> Iterable[Document]:
+    if with_metadata:
+        return documents_from_frame(part)
+    return map(Document, part["doc_id"], part["text"], part["title"])
 
 
 def _cutter(config: Chunking, tokenizer: Tokenizer | None) -> Cutter:
@@ -95,7 +109,7 @@ def _cutter(config: Chunking, tokenizer: Tokenizer | None) -> Cutter:
     return lambda document: [(*span, None) for span in split(document.text)]
 
 
-def _chunks(document: Document, config: Chunking, cutter: Cutter) -> Iterator[Chunk]:
+def _pieces(document: Document, config: Chunking, cutter: Cutter) -> Iterator[Piece]:
     before = (-1, -1)
     for start, end, own_title in cutter(document):
         if not (0 <= start < end <= len(document.text) and before < (start, end)):
@@ -108,7 +122,7 @@ def _chunks(document: Document, config: Chunking, cutter: Cutter) -> Iterator[Ch
         text = document.text[start:end]
         if not text.isspace():
             title = (own_title or document.title) if config.with_title else None
-            yield Chunk(document.doc_id, start, end, text, title)
+            yield start, end, text, title
 
 
 def _read_tokenizer(path: Path | None) -> Tokenizer | None:

@@ -50,22 +50,25 @@ def document_of(row: Located[Row]) -> Document:
     """
     values = dict(row.record)
     given = [value for key in ID_KEYS if (value := values.pop(key, None)) is not None]
-    keys = ", ".join(map(repr, row.record))
     if not given:
-        row.refuse(f"there is no 'doc_id' (or '_id'); the keys are: {keys}")
+        row.refuse(f"there is no 'doc_id' (or '_id'); the keys are: {_keys(row)}")
     try:
-        ids = {identifier(value) for value in given}
+        ids = [identifier(value) for value in given]
     except ValueError as error:
         row.refuse(f"doc_id {error}")
-    if len(ids) > 1:
+    if ids.count(ids[0]) < len(ids):
         row.refuse("'doc_id' and '_id' are both given and differ")
     text, title = values.pop("text", None), values.pop("title", None)
     if not isinstance(text, str):
         got = "there is no 'text'" if text is None else f"'text' is {text!r:.60}, not a string"
-        row.refuse(f"{got}; the keys are: {keys}")
+        row.refuse(f"{got}; the keys are: {_keys(row)}")
     if title is not None and not isinstance(title, str):
         row.refuse(f"'title' is {title!r:.60}; expected a string")
     if isinstance(values.get("metadata"), dict):
         values = values.pop("metadata") | values
     title = title if title is not None and title.strip() else None
-    return Document(ids.pop(), text, title, values)
+    return Document(ids[0], text, title, values)
+
+
+def _keys(row: Located[Row]) -> str:
+    return ", ".join(map(repr, row.record))

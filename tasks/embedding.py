@@ -21,10 +21,12 @@ from schemas.errors import ConfigurationError, StageError
 from tasks.encoding import Encoder, Missing, Say, embedding_space, encode_missing
 from tasks.endpoint_embedding import NOTHING_PAID, encode_by_endpoint, endpoint_space
 from tasks.loaded_models import model_in_turn
+from tasks.memory import give_back
 from tasks.models import ResolvedModel
 from tasks.quieting import quiet_libraries
 from tasks.shards import KEY, Vectors
 from tasks.static_encoding import load_static_encoder
+from tasks.texts import GivenTexts, Texts
 from tasks.vectors import VectorStore, key_of
 
 if TYPE_CHECKING:
@@ -136,7 +138,7 @@ def load_encoder(
 
 
 def embed_texts(
-    texts: Sequence[str],
+    texts: Sequence[str] | Texts,
     model: ResolvedModel,
     config: Embedding,
     *,
@@ -151,14 +153,14 @@ def embed_texts(
     """Embed each text with ``prompt`` before it, each different text once.
 
     Args:
-        texts: what the model reads, without the prompt.
+        texts: what the model reads, without the prompt; all are read, those to encode once more.
         model: its files; see ``resolve_model``.
         config: the experiment's section.
         prompt: ``config.query_prompt`` or ``config.document_prompt``.
         items: the folder of the item store of embeddings.
         threads: of torch; None: as many as it likes.
         device: as torch names it, such as ``cpu`` or ``cuda:0``.
-        names: what an error calls each text, such as its chunk id.
+        names: what an error calls each text of a sequence, such as its chunk id.
         say: told how far it is, every two seconds at most.
         load: opens the model; called only when a text has to be encoded.
 
@@ -173,9 +175,11 @@ def embed_texts(
         ConfigurationError: the device cannot be used, or the model cannot be loaded.
         StorageError: the item store cannot be read or written.
     """
-    if not texts:
+    if isinstance(texts, Sequence):
+        texts = GivenTexts(texts, names)
+    if not len(texts):
         raise StageError("there is nothing to embed: no texts came in")
-    keys = np.array([key_of(text, prompt=prompt) for text in texts], dtype=KEY)
+    keys = np.fromiter((key_of(text, prompt=prompt) for text in texts), KEY, count=len(texts))
     unique, first = np.unique(keys, return_index=True)
     store = VectorStore(items, _space(model, config, device=device))
     new = np.flatnonzero(~store.has_many(unique))
@@ -200,13 +204,10 @@ def embed_texts(
         with store.encoding():
             # What another run or process encoded while this one waited is not encoded again.
             new = np.flatnonzero(~store.has_many(unique))
-            missing = Missing(
-                texts=[texts[i] for i in first[new]],
-                names=[repr(texts[i][:80]) if names is None else names[i] for i in first[new]],
-                keys=unique[new],
-            )
-            paid = encode(missing) if new.size else paid
+            if new.size:
+                paid = encode(Missing(*texts.take(first[new]), keys=unique[new]))
         seconds = monotonic() - started
+        give_back()  # the model, before as many vectors as there are texts come in
     stored = store.get_many(keys)  # another writer may have been first, and then holds
     if not stored.found.all():
         raise StageError(f"{store.folder}: vectors that were just stored are gone. Run it again.")

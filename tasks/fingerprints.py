@@ -25,7 +25,7 @@ def fingerprint_code(module: str) -> str:
     with _PARSING:
         for name in sorted(_closure(module)):
             digest.update(f"{name}\n".encode())
-            digest.update(_stripped(_source(name)).encode())
+            digest.update(_parsed(_source(name))[1].encode())
     return digest.hexdigest()
 
 
@@ -37,7 +37,7 @@ def library_versions(libraries: tuple[str, ...]) -> dict[str, str]:
 
 def fingerprint_source(source: str) -> str:
     """Sha256 of one module's source, comments, docstrings and layout stripped."""
-    return hashlib.sha256(_stripped(source).encode()).hexdigest()
+    return hashlib.sha256(_parsed(source)[1].encode()).hexdigest()
 
 
 def fingerprint_plugin(module: str) -> str | None:
@@ -62,7 +62,7 @@ def fingerprint_plugin(module: str) -> str | None:
                 found[name] = path
                 waiting.append(name)
     for name, path in sorted(found.items()):
-        digest.update(f"{name}\n{_stripped(path.read_text(encoding='utf-8'))}".encode())
+        digest.update(f"{name}\n{_parsed(path.read_text(encoding='utf-8'))[1]}".encode())
     return digest.hexdigest()
 
 
@@ -103,15 +103,16 @@ def _closure(module: str) -> set[str]:
         if name in found:
             continue
         found.add(name)
-        waiting.extend(_imported_tasks(_source(name)))
+        waiting.extend(_parsed(_source(name))[0])
     return found
 
 
 @functools.cache
-def _imported_tasks(source: str) -> frozenset[str]:
-    """Names of the modules of ``tasks`` that a source imports, inside functions too."""
+def _parsed(source: str) -> tuple[frozenset[str], str]:
+    """The modules of ``tasks`` that a source imports, inside functions too; and it, stripped."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names if alias.name.startswith("tasks."))
         elif isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
@@ -119,21 +120,7 @@ def _imported_tasks(source: str) -> frozenset[str]:
                 names.update(f"tasks.{alias.name}" for alias in node.names)
             elif node.module.startswith("tasks."):
                 names.add(node.module)
-    return frozenset(names)
-
-
-def _source(module: str) -> str:
-    spec = importlib.util.find_spec(module)
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError(f"no source of {module} was found", name=module)
-    return Path(spec.origin).read_text(encoding="utf-8")
-
-
-@functools.cache
-def _stripped(source: str) -> str:
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        elif isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
             if (
                 isinstance(first, ast.Expr)
@@ -141,4 +128,11 @@ def _stripped(source: str) -> str:
                 and isinstance(first.value.value, str)
             ):
                 node.body = node.body[1:] or [ast.Pass()]
-    return ast.dump(tree)
+    return frozenset(names), ast.dump(tree)
+
+
+def _source(module: str) -> str:
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"no source of {module} was found", name=module)
+    return Path(spec.origin).read_text(encoding="utf-8")

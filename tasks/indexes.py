@@ -92,6 +92,16 @@ class OpenIndex:
             )
         return np.asarray(rows, dtype=np.int64)
 
+    @property
+    def stored(self) -> Singles | None:
+        """(n, dim) the vectors that a flat index holds, not always aligned; None: another index."""
+        import faiss
+
+        if not isinstance(self.faiss, faiss.IndexFlat):
+            return None
+        values: Singles = faiss.rev_swig_ptr(self.faiss.get_xb(), self.faiss.ntotal * self.dim)
+        return values.reshape(-1, self.dim)
+
     def within(self, rows: Ints) -> OpenIndex:
         """The same index, as if it held only the vectors of (n,) ascending rows, at least one."""
         return replace(self, only=Only.of(rows, self.faiss))

@@ -32,6 +32,13 @@ _CAUSES = {
     "out_of_range": "offsets are out of range",
     "no_chunk": "no chunk covers enough of a span",
 }
+COLUMNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "answer_text": (("doc_id",), ("chunk_id", "text")),
+    "span": (("doc_id", "text"), ("chunk_id", "doc_id", "start", "end")),
+    "document": (("doc_id",), ("chunk_id",)),
+}
+"""What each method reads of DOCUMENTS and of CHUNKS."""
+
 _FIELDS = {"answer_text": "answers", "span": "spans", "document": "qrels and spans"}
 
 
@@ -57,8 +64,8 @@ def label_corpus(
     """Label every item that has a gain or a judgement, retrieved or not.
 
     Args:
-        documents: DOCUMENTS.
-        chunks: CHUNKS; what is labelled by ``answer_text`` and ``span``.
+        documents: DOCUMENTS, of which the method's ``COLUMNS`` are read.
+        chunks: CHUNKS, likewise; what is labelled by ``answer_text`` and ``span``.
         queries: QUERIES.
         config: the method, and from which grade on an item is relevant.
         known_quotes: of spans that were written without one.

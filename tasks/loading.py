@@ -13,6 +13,7 @@ from tasks.extracting import file_document
 from tasks.question_tables import csv_queries
 from tasks.ragas_rows import ragas_documents, ragas_queries
 from tasks.record_frames import (
+    document_rows,
     documents_frame,
     documents_from_frame,
     queries_frame,
@@ -25,6 +26,7 @@ from tasks.trec_topics import trec_queries
 
 __all__ = [
     "Source",
+    "document_rows",
     "documents_frame",
     "documents_from_frame",
     "load_benchmark",

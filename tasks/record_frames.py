@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -20,12 +20,14 @@ _ENCODER = json.JSONEncoder(
 
 
 def documents_frame(documents: Iterable[Document]) -> pl.DataFrame:
-    """DOCUMENTS, a row a document; metadata as JSON with sorted keys and no white space."""
-    rows = (
-        (document.doc_id, document.title, document.text, _canonical(document.metadata))
-        for document in documents
-    )
-    return frame_of(rows, DOCUMENTS)
+    """See ``document_rows``."""
+    return frame_of(document_rows(documents), DOCUMENTS)
+
+
+def document_rows(documents: Iterable[Document]) -> Iterator[tuple[str, str | None, str, str]]:
+    """The rows of DOCUMENTS; metadata as JSON with sorted keys and no white space."""
+    for document in documents:
+        yield document.doc_id, document.title, document.text, _canonical(document.metadata)
 
 
 def frame_of(rows: Iterable[tuple[Any, ...]], schema: pl.Schema) -> pl.DataFrame:
@@ -35,7 +37,7 @@ def frame_of(rows: Iterable[tuple[Any, ...]], schema: pl.Schema) -> pl.DataFrame
     while part := list(islice(iterator, ROWS_AT_ONCE)):
         columns = dict(zip(schema, zip(*part, strict=True), strict=True))
         parts.append(pl.DataFrame(columns, schema=schema))
-    return pl.concat(parts, rechunk=True)
+    return pl.concat(parts)  # not made one piece: that would be every text twice
 
 
 def documents_from_frame(frame: pl.DataFrame) -> list[Document]:
@@ -93,7 +95,7 @@ def queries_from_frame(frame: pl.DataFrame) -> list[Query]:
 
 
 def _canonical(value: Mapping[str, Any]) -> str:
-    return _ENCODER.encode(dict(value))
+    return _ENCODER.encode(dict(value)) if value else "{}"
 
 
 def _span(span: GoldSpan) -> dict[str, str | int | None]:

@@ -34,7 +34,7 @@ class Rescorer:
     Args:
         metric: ``index.metric``.
         queries: (n_queries, dim), as they are stored.
-        chunks: (n_chunks, dim), as they are stored; may be mapped.
+        chunks: (n_chunks, dim), as they are stored; may be mapped, and not aligned.
     """
 
     metric: str
@@ -73,12 +73,12 @@ class Rescorer:
 
         An inner product of d terms is off by at most d u / (1 - d u) times the lengths, whatever
         the order of the sum (Higham, Accuracy and Stability of Numerical Algorithms, §3.1);
-        |q|² + |c|² - 2 q·c by as much of (|q| + |c|)². Eight more terms cover rounding the vectors
-        that ``cosine`` normalised, the sums and this bound itself.
+        |q|² + |c|² - 2 q·c by as much of (|q| + |c|)². Sixteen more terms cover the lengths of the
+        vectors that ``cosine`` took for normalised, their rounding, the sums and this bound itself.
         """
         dim = self.queries.shape[1]
         longest = float(self.chunk_norms.max(initial=0.0))
-        terms = (dim + 8) * UNIT_ROUNDOFF
+        terms = (dim + 16) * UNIT_ROUNDOFF
         if self.metric == "cosine":
             size = np.ones(len(queries))
         elif self.metric == "l2":
@@ -89,11 +89,12 @@ class Rescorer:
 
     def _score(self, query: int, rows: Ints, out: Floats, scratch: _Scratch) -> None:
         vector = self.queries[query].astype(np.float64)
+        stored = self.chunks.view(np.uint8)  # of floats that are not aligned NumPy copies them all
         for start in range(0, len(rows), PAIRS):
             part = rows[start : start + PAIRS]
             chunks = scratch.chunks[: len(part)]
             wide = scratch.wide[: len(part)]
-            np.take(self.chunks, part, axis=0, out=chunks, mode="wrap")
+            np.take(stored, part, axis=0, out=chunks.view(np.uint8), mode="wrap")
             wide[:] = chunks
             if self.metric == "l2":
                 np.subtract(wide, vector, out=wide)
@@ -119,8 +120,10 @@ def _norms(vectors: Singles, metric: str, kind: str) -> Floats:
     """(n,) lengths in float64; refuses what cannot be compared."""
     norms = np.empty(len(vectors), dtype=np.float64)
     for start in range(0, len(vectors), BLOCK_ROWS):
-        squares = np.square(rows_of(vectors, start), dtype=np.float64)
-        np.sqrt(squares.sum(axis=1), out=norms[start : start + BLOCK_ROWS])
+        block = rows_of(vectors, start)
+        for row in range(0, len(block), PAIRS):
+            squares = np.square(block[row : row + PAIRS], dtype=np.float64)
+            norms[start + row : start + row + PAIRS] = np.sqrt(squares.sum(axis=1))
     useless = np.flatnonzero(~(norms <= LONGEST) | ((norms == 0) & (metric == "cosine")))
     if useless.size:
         raise StageError(

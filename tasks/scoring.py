@@ -16,6 +16,13 @@ from tasks.ranking import score
 from tasks.run_inputs import index_run
 
 
+def columns_of_chunks(measures: Sequence[Measure]) -> tuple[str, ...]:
+    """What measures read of CHUNKS: texts only where they look into them."""
+    if any(measure.family in evidence.FAMILIES for measure in measures):
+        return ("chunk_id", "doc_id", "start", "end", "text")
+    return ("chunk_id",)
+
+
 def score_rankings(
     rankings: pl.DataFrame,
     labels: pl.DataFrame,

@@ -4,7 +4,8 @@ A search of an exhaustive index is settled when what FAISS left out cannot belon
 its last score, plus the most that it can be off, lies below the last score that counts. Until then
 more is asked for, so neither a tie at the end of a ranking nor the error of a float32 score is left
 to chance. What an approximate index left out is not known: its search is settled when there are
-enough items, and ties are ordered among what was found.
+enough items, and ties are ordered among what was found: it is asked for no more than counts, since
+a graph takes longer for each.
 """
 
 from __future__ import annotations
@@ -79,10 +80,12 @@ class Search:
     def _counts(self) -> list[int]:
         """How many chunks each round asks for."""
         first = min(self.limit, 2 * self.depth if self.items.are_documents else self.depth)
-        counts = [max(_with_spare(first), self.least_candidates)]
+        is_exhaustive = self.index.is_exhaustive
+        first, last = (_with_spare(n) if is_exhaustive else n for n in (first, self.limit))
+        counts = [max(first, self.least_candidates)]
         while counts[-1] < self.limit:
-            counts.append(min(DEEPER * counts[-1], _with_spare(self.limit)))
-        if self.index.is_exhaustive:
+            counts.append(min(DEEPER * counts[-1], last))
+        if is_exhaustive:
             counts.extend(counts[-1] * DEEPER**turn for turn in range(1, ROUNDS_FOR_TIES + 1))
         n = self.index.n_vectors
         return sorted({min(count, n) for count in counts})

@@ -12,7 +12,6 @@ flipped byte in a vector would change rankings without a word.
 from __future__ import annotations
 
 import hashlib
-import mmap
 import os
 import re
 from dataclasses import dataclass
@@ -21,6 +20,8 @@ from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tasks.file_digests import sha256_of_file
 
 Keys = NDArray[np.bytes_]
 Flags = NDArray[np.bool_]
@@ -105,17 +106,9 @@ def open_shard(name: ShardName) -> Shard:
     return Shard(name, keys, truncated, vectors)
 
 
-def release(shard: Shard) -> None:
-    """Let go of the vectors' pages that were read, which else count as memory of the process."""
-    pages = shard.vectors.base
-    if isinstance(pages, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
-        pages.madvise(mmap.MADV_DONTNEED)
-
-
 def check_shard(name: ShardName) -> None:
     """Raise ShardDamagedError unless the content has the digest that the name carries."""
-    with name.path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    digest = sha256_of_file(name.path)
     if digest != name.digest:
         raise ShardDamagedError(f"the sha256 of its content is {digest}")
 

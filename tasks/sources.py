@@ -11,6 +11,7 @@ from typing import Generic, NoReturn, TypeVar
 
 from schemas.errors import InputError
 from schemas.experiment import digest_of
+from tasks.file_digests import sha256_of_file
 
 Record = TypeVar("Record")
 
@@ -142,7 +143,7 @@ def read_lines(file: SourceFile) -> Iterator[Located[str]]:
                 mark = len(BYTE_ORDER_MARK) if offset == 0 and raw[:3] == BYTE_ORDER_MARK else 0
                 text = _decoded(raw[mark:], file.path, offset=offset + mark, line=number)
                 offset += len(raw)
-                if text.strip():
+                if text and not text.isspace():
                     yield Located(text.rstrip("\r\n"), file.path, number)
     except OSError as error:
         raise InputError(f"cannot be read ({error.strerror})", path=file.path) from None
@@ -154,9 +155,7 @@ def _hashed(name: str, path: Path) -> SourceFile:
     try:
         if not path.is_file():
             raise InputError("this is not a file that can be read", path=path)
-        with path.open("rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
-            size = stream.tell()
+        digest, size = sha256_of_file(path), path.stat().st_size
     except OSError as error:
         raise InputError(f"cannot be read ({error.strerror})", path=path) from None
     if size == 0:

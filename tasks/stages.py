@@ -5,8 +5,11 @@ One screen a stage shows what its key is made of. Tasks take and give references
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -16,6 +19,7 @@ from prefect.cache_policies import NO_CACHE
 from schemas.artifacts import Artifact
 from schemas.encoders import Embedding
 from schemas.experiment import Chunking, Labelling, Summary
+from schemas.frames import CHUNKS, DOCUMENTS
 from schemas.indexes import Index
 from schemas.lexical_retrieval import Bm25, Hybrid
 from schemas.rerankers import Rerank
@@ -23,6 +27,8 @@ from schemas.retrievers import Retrieval
 from tasks.artifacts import ArtifactStore
 from tasks.caching import Workspace, stage_policy
 from tasks.measuring import Measurement
+from tasks.stored_texts import ChunkTexts
+from tasks.texts import GivenTexts, Texts, texts_of
 from warehouse.load import LoadReport, load_parts
 
 if TYPE_CHECKING:
@@ -54,15 +60,23 @@ def load_corpus(*, workspace: Workspace, source: Any, source_digest: str) -> Out
     from tasks import loading
 
     measurement = Measurement("load_corpus")
-    documents = loading.documents_frame(loading.load_corpus(source))
-    artifact = store_of(workspace).put_frame("documents", documents)
-    return measurement.output(
-        {"documents": artifact},
-        {
-            "n_documents": documents.height,
-            "n_characters": int(documents["text"].str.len_chars().sum()),
-        },
+    rows, lengths = loading.document_rows(loading.load_corpus(source)), array("q")
+    documents = store_of(workspace).put_rows(
+        "documents", _noting_lengths(rows, lengths, column=2), DOCUMENTS
     )
+    return measurement.output(
+        {"documents": documents},
+        {"n_documents": documents.n_items, "n_characters": sum(lengths)},
+    )
+
+
+def _noting_lengths(
+    rows: Iterable[tuple[Any, ...]], lengths: array[int], *, column: int
+) -> Iterator[tuple[Any, ...]]:
+    """The rows as they are; how many characters a column holds is noted on the way."""
+    for row in rows:
+        lengths.append(len(row[column]))
+        yield row
 
 
 @task(
@@ -119,22 +133,22 @@ def chunk_corpus(
     plugin_digest: str | None,
 ) -> Output:
     """Cut the documents; the tokenizer counts only when sizes are in tokens."""
-    from tasks.chunking import chunk_documents
+    from tasks.chunking import chunk_rows, columns_of_documents
 
     measurement = Measurement("chunk_corpus")
-    store = store_of(workspace)
-    chunks = chunk_documents(
-        store.frame(documents),
+    store, lengths = store_of(workspace), array("q")
+    rows = chunk_rows(
+        store.frames(documents, columns=columns_of_documents(chunking)),
         chunking,
         tokenizer_file=None if tokenizer_file is None else Path(tokenizer_file),
     )
-    lengths = chunks["text"].str.len_chars()
+    chunks = store.put_rows("chunks", _noting_lengths(rows, lengths, column=4), CHUNKS)
     return measurement.output(
-        {"chunks": store.put_frame("chunks", chunks)},
+        {"chunks": chunks},
         {
-            "n_chunks": chunks.height,
-            "median_characters": lengths.median() or 0,
-            "max_characters": lengths.max() or 0,
+            "n_chunks": chunks.n_items,
+            "median_characters": median(lengths) if lengths else 0,
+            "max_characters": max(lengths, default=0),
         },
     )
 
@@ -161,17 +175,13 @@ def embed_chunks(
     """Turn chunks into vectors; ``settings`` holds the weights' digest and what decides bits."""
     measurement = Measurement("embed_chunks")
     store = store_of(workspace)
-    frame = store.frame(chunks, columns=("chunk_id", "title", "text"))
-    texts, names = texts_of(frame), frame["chunk_id"].to_list()
-    del frame  # the texts once more
     return _embed(
         measurement,
         store,
         workspace,
-        texts,
+        ChunkTexts(store, chunks),
         embedding,
         model,
-        names=names,
         prompt=embedding.document_prompt,
     )
 
@@ -203,33 +213,21 @@ def embed_queries(
         measurement,
         store,
         workspace,
-        frame["text"].to_list(),
+        GivenTexts(frame["text"].to_list(), frame["query_id"].to_list()),
         embedding,
         model,
-        names=frame["query_id"].to_list(),
         prompt=embedding.query_prompt,
     )
-
-
-def texts_of(chunks: pl.DataFrame) -> list[str]:
-    """What stands for each chunk: its title, if it is used, on a line of its own, and its text."""
-    texts = chunks.select(
-        pl.when(pl.col("title").is_null())
-        .then(pl.col("text"))
-        .otherwise(pl.concat_str("title", "text", separator="\n"))
-    )
-    return texts.to_series().to_list()
 
 
 def _embed(
     measurement: Measurement,
     store: ArtifactStore,
     workspace: Workspace,
-    texts: list[str],
+    texts: Texts,
     embedding: Embedding,
     model: Any,
     *,
-    names: list[str],
     prompt: str,
 ) -> Output:
     from tasks.embedding import embed_texts
@@ -239,7 +237,6 @@ def _embed(
         texts,
         model,
         embedding,
-        names=names,
         prompt=prompt,
         items=Path(workspace.items) / "embeddings",
         threads=workspace.threads,
@@ -320,7 +317,7 @@ def index_terms(*, workspace: Workspace, chunks: Artifact, bm25: Bm25) -> Output
 
     measurement = Measurement("index_terms")
     store = store_of(workspace)
-    made = index(texts_of(store.frame(chunks)), bm25)
+    made = index(texts_of(store.frame(chunks, columns=("title", "text"))), bm25)
     artifacts = {
         "terms": store.put_frame("terms", pl.DataFrame({"term": made.terms}, {"term": pl.String})),
         "starts": store.put_array("term_starts", made.starts),
@@ -359,7 +356,7 @@ def retrieve_terms(
 
     measurement = Measurement("retrieve_terms")
     store = store_of(workspace)
-    frame = store.frame(chunks)
+    frame = store.frame(chunks, columns=("chunk_id", "doc_id"))
     index = TermIndex(
         terms=store.frame(terms)["term"].to_list(),
         starts=store.array(starts),
@@ -563,13 +560,14 @@ def label(
     labelling: Labelling,
 ) -> Output:
     """Label every chunk or document that has a gain or a judgement, retrieved or not."""
-    from tasks.labelling import label_corpus
+    from tasks.labelling import COLUMNS, label_corpus
 
     measurement = Measurement("label")
     store = store_of(workspace)
+    of_documents, of_chunks = COLUMNS[labelling.method]
     labelled = label_corpus(
-        store.frame(documents),
-        store.frame(chunks),
+        store.frame(documents, columns=of_documents),
+        store.frame(chunks, columns=of_chunks),
         store.frame(queries),
         config=labelling,
         known_quotes={},
@@ -608,14 +606,21 @@ def rank(
     The values of ``failed`` queries, which nobody answered, are NULL.
     """
     from schemas.measures import Measure
-    from tasks.scoring import average_metrics, mark_failed, score_rankings
+    from tasks.scoring import (
+        average_metrics,
+        columns_of_chunks,
+        mark_failed,
+        score_rankings,
+    )
     from tasks.tie_reports import report_ties
 
     measurement = Measurement("rank")
     store = store_of(workspace)
-    frames = [store.frame(item) for item in (rankings, labels, truth, chunks, queries)]
+    parsed = [Measure.parse(name) for name, _ in measures]
+    frames = [store.frame(item) for item in (rankings, labels, truth)]
+    frames += [store.frame(chunks, columns=columns_of_chunks(parsed)), store.frame(queries)]
     options: dict[str, Any] = {
-        "measures": [Measure.parse(name) for name, _ in measures],
+        "measures": parsed,
         "label_method": labelling.method,
         "min_coverage": labelling.min_coverage,
         "level": labelling.level,

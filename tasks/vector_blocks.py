@@ -15,6 +15,7 @@ Ints = NDArray[np.int64]
 Singles = NDArray[np.float32]
 
 BLOCK_ROWS = 4_096
+UNIT = 2.0**-22  # the length of a vector that was normalised in float32 is as near to 1
 
 
 def blocks(vectors: Singles, metric: str) -> Iterator[tuple[int, Singles]]:
@@ -44,6 +45,13 @@ def rows_of(vectors: Singles, start: int) -> Singles:
     return read.reshape(n, dim)
 
 
+def release(vectors: Singles) -> None:
+    """Let go of the pages of a mapped array, which else count as memory of the process."""
+    pages = vectors.base
+    if isinstance(pages, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        pages.madvise(mmap.MADV_DONTNEED)
+
+
 def sample_rows(n_vectors: int, size: int, *, seed: int) -> Ints:
     """(size,) different rows in ascending order, the same for the same seed; all, if so many."""
     if size >= n_vectors:
@@ -66,6 +74,8 @@ def prepared(
 ) -> Singles:
     """Contiguous float32; with ``cosine`` of length 1, worked out in float64 and rounded once.
 
+    What its model has normalised stays as it is: then a flat index holds the stored vectors.
+
     Args:
         vectors: (n, dim).
         metric: ``index.metric``.
@@ -83,5 +93,9 @@ def prepared(
             f"vector {row} has the length {norms[useless[0]]}, so it has no "
             "direction that index.metric = 'cosine' could compare"
         )
+    is_unit = np.abs(norms - 1) <= UNIT
+    if is_unit.all():
+        return vectors
     normalized: Singles = np.divide(vectors, norms[:, None], dtype=np.float64).astype(np.float32)
+    normalized[is_unit] = vectors[is_unit]
     return normalized

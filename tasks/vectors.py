@@ -41,9 +41,9 @@ from tasks.shards import (
     flush_folder,
     list_shards,
     open_shard,
-    release,
     write_shard,
 )
+from tasks.vector_blocks import release
 
 log = logging.getLogger("rankhouse")
 
@@ -101,7 +101,7 @@ class VectorStore:
             for start in range(0, len(rows), GATHERED_AT_ONCE):
                 part = slice(start, start + GATHERED_AT_ONCE)
                 vectors[first[at[part]]] = shard.vectors[rows[part]]
-                release(shard)
+                release(shard.vectors)
         again = np.flatnonzero(first[places] != np.arange(len(places)))
         for start in range(0, len(again), GATHERED_AT_ONCE):
             rows = again[start : start + GATHERED_AT_ONCE]

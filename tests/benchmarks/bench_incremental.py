@@ -1,11 +1,12 @@
 """A changed corpus: what is embedded again, what it costs, and how much memory it takes.
 
 Three evaluations by the command's own flow, each in a process of its own against one home: cold;
-with one percent of the documents changed; and again with nothing changed. A document is a chunk,
-embedded by wordllama's static weights. Beside them a process that only imports what a run imports
-(no model library, unless the run loaded one): the peaks above it are compared with the bytes of the
-vectors. CPU seconds (user and system), since other work shares the machine; also above what a run
-costs that has nothing to compute.
+with one percent of the documents changed; and again with nothing changed. A document is a chunk of
+256 tokens (160 words) of Python's manual, embedded by wordllama's static weights. CPU seconds (user
+and system), since other work shares the machine; also above what a run costs that has nothing to
+compute. Beside each run a process that only imports every module that the run had imported: the
+peak above its peak is compared with the bytes of the vectors. Such a process has not called its
+libraries, whose pages count once they are used, so the same run of a few documents is measured too.
 
     PYTHONPATH=. python tests/benchmarks/bench_incremental.py [--chunks 100000] [--words 60]
 """
@@ -21,6 +22,7 @@ import sys
 import tempfile
 from importlib.metadata import distribution
 from pathlib import Path
+from pydoc_data.topics import topics
 from typing import Any
 
 import numpy as np
@@ -29,13 +31,13 @@ from flows.servers import prefect_server
 from schemas.home import Home
 
 DIM = 256
+PIECE = 16  # words
+FEW = 200  # documents: as good as none
 IDLE = """
-import json, re, sys
-import faiss, duckdb, pandera.polars, safetensors, tokenizers
-import flows.evaluate_retrieval, flows.evaluating, flows.rendering, flows.preflight
-import tasks.embedding, tasks.retrieving, tasks.indexing, tasks.scoring, tasks.labelling
-for name in sys.argv[1:]:
-    __import__(name)
+import contextlib, importlib, json, re, sys
+for name in json.load(sys.stdin):
+    with contextlib.suppress(ImportError):  # what has no file of its own
+        importlib.import_module(name)
 peak = re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]
 print(json.dumps({"peak": int(peak) * 1024}))
 """
@@ -53,7 +55,7 @@ print(json.dumps({
     "code": code,
     "cpu": usage.ru_utime + usage.ru_stime,
     "peak": int(peak) * 1024,
-    "model": sorted({"torch", "sentence_transformers"} & set(sys.modules)),
+    "modules": sorted(sys.modules),
     "report": json.loads(out.getvalue()),
 }))
 """
@@ -96,27 +98,38 @@ def write_model(folder: Path) -> Path:
 
 
 def write_inputs(folder: Path, n: int, *, n_words: int, changed: int) -> None:
-    """A document a line, of words out of 5,000; the first ``changed`` of them end anew."""
+    """A document a line: pieces of Python's own manual, mixed; the first ``changed`` end anew."""
     rng = random.Random(7)
-    words = [
-        "".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(3, 9)))
-        for _ in range(5_000)
-    ]
+    words = " ".join(topics.values()).split()
+
+    def piece(size: int) -> str:
+        start = rng.randrange(len(words) - size)
+        return " ".join(words[start : start + size])
+
     with (folder / "corpus.jsonl").open("w") as file:
         for i in range(n):
-            text = " ".join(rng.choices(words, k=n_words)) + (" mended" if i < changed else "")
+            pieces = [piece(PIECE) for _ in range(n_words // PIECE)]
+            text = " ".join(pieces) + (" mended" if i < changed else "")
             file.write(json.dumps({"doc_id": f"d{i:06}", "text": text}) + "\n")
     with (folder / "benchmark.jsonl").open("w") as file:
         for i in range(200):
             qrels = [{"doc_id": f"d{rng.randrange(n):06}"}]
-            query = {"query_id": f"q{i}", "text": " ".join(rng.choices(words, k=8)), "qrels": qrels}
+            query = {"query_id": f"q{i}", "text": piece(8), "qrels": qrels}
             file.write(json.dumps(query) + "\n")
 
 
-def child(script: str, *arguments: str, environment: dict[str, str]) -> dict[str, Any]:
+def child(
+    script: str, *arguments: str, environment: dict[str, str], given: str = ""
+) -> dict[str, Any]:
     command = [sys.executable, "-c", script, *arguments]
     result = subprocess.run(
-        command, env=environment, capture_output=True, text=True, check=False, timeout=1200
+        command,
+        env=environment,
+        input=given,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1200,
     )
     if result.returncode:
         sys.exit(result.stderr)
@@ -127,9 +140,9 @@ def child(script: str, *arguments: str, environment: dict[str, str]) -> dict[str
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--chunks", type=int, default=100_000)
-    parser.add_argument("--words", type=int, default=60, help="of a document")
+    parser.add_argument("--words", type=int, default=160, help="of a document")
     options = parser.parse_args()
-    n, n_changed = options.chunks, options.chunks // 100
+    n = options.chunks
     with (
         tempfile.TemporaryDirectory() as name,
         prefect_server(Home(Path(name) / "server")) as server,
@@ -137,33 +150,42 @@ def main() -> None:
         server.wait_until_ready()
         folder = Path(name)
         environment = {**os.environ, "PREFECT_API_URL": str(server.url), "OMP_NUM_THREADS": "1"}
-        environment |= {"RANKHOUSE_HOME": f"{name}/home", "POLARS_MAX_THREADS": "1"}
-        environment["TOKENIZERS_PARALLELISM"] = "false"
+        environment |= {"POLARS_MAX_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
         experiment = folder / "incremental.toml"
         experiment.write_text(EXPERIMENT.format(model=str(write_model(folder / "model"))))
-        runs = {}
-        for turn, changed in (("cold", 0), ("1 % changed", n_changed), ("unchanged", n_changed)):
-            write_inputs(folder, n, n_words=options.words, changed=changed)
-            runs[turn] = one = child(RUN, str(experiment), environment=environment)
-            idle = child(IDLE, *one["model"], environment=environment)["peak"]
-            stages = {stage["stage"]: stage for stage in one["report"]["stages"]}
+        runs: dict[str, dict[str, Any]] = {}
+        for turn, size, n_changed in (
+            ("a few documents", FEW, 0),
+            ("cold", n, 0),
+            ("1 % changed", n, n // 100),
+            ("unchanged", n, n // 100),
+        ):
+            write_inputs(folder, size, n_words=options.words, changed=n_changed)
+            home = f"{name}/home-{size}"
+            runs[turn] = one = child(
+                RUN, str(experiment), environment=environment | {"RANKHOUSE_HOME": home}
+            )
+            idle = child(IDLE, environment=environment, given=json.dumps(one["modules"]))["peak"]
+            model = sorted({"torch", "sentence_transformers"} & set(one["modules"]))
             seconds = {
-                stage: round(line["seconds"], 2)
-                for stage, line in stages.items()
-                if not line["cached"]
+                stage["stage"]: round(stage["seconds"], 2)
+                for stage in one["report"]["stages"]
+                if not stage["cached"]
             }
+            vectors = 4 * DIM * n
             print(
-                f"{turn}: {one['cpu']:.1f} s CPU ({one['cpu'] / runs['cold']['cpu']:.3f} of cold), "
-                f"peak above idle {(one['peak'] - idle) / 1e6:.0f} MB "
-                f"({(one['peak'] - idle) / (4 * DIM * n):.2f} x the vectors), "
-                f"{one['report']['sizes']['n_encoded']} of {n} texts encoded, "
-                f"model libraries {one['model'] or 'not loaded'}, {seconds}",
+                f"{turn}: {one['cpu']:.1f} s CPU, peak {one['peak'] / 1e6:.0f} MB, above idle "
+                f"{(one['peak'] - idle) / 1e6:.0f} MB ({(one['peak'] - idle) / vectors:.2f} x the "
+                f"vectors of {n}), {one['report']['sizes']['n_encoded']} of {size} texts encoded, "
+                f"model libraries {model or 'not loaded'}, {seconds}",
                 flush=True,
             )
-
-        nothing = runs["unchanged"]["cpu"]
-        share = (runs["1 % changed"]["cpu"] - nothing) / (runs["cold"]["cpu"] - nothing)
-        print(f"above a run with nothing to compute: 1 % changed costs {share:.3f} of cold")
+        cold, changed, few = (runs[turn] for turn in ("cold", "1 % changed", "a few documents"))
+        print(
+            f"1 % changed / cold: {changed['cpu'] / cold['cpu']:.3f} of the CPU; above a few "
+            f"documents {(changed['cpu'] - few['cpu']) / (cold['cpu'] - few['cpu']):.3f}, and "
+            f"{(changed['peak'] - few['peak']) / vectors:.2f} x the vectors"
+        )
 
 
 if __name__ == "__main__":

@@ -100,7 +100,7 @@ def test_chunks_of_real_texts_are_slices_that_cover_them(
     config = Chunking.model_validate(
         {"method": method, "unit": unit, "size": size, "overlap": overlap}
     )
-    chunks = chunk_documents(documents, config, tokenizer_file=minilm_tokenizer())
+    chunks = chunk_documents([documents], config, tokenizer_file=minilm_tokenizer())
     assert chunks["chunk_id"].is_unique().all()
     texts = dict(documents.select("doc_id", "text").iter_rows())
     places: dict[str, list[tuple[int, int]]] = {doc_id: [] for doc_id in texts}

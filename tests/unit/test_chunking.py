@@ -295,7 +295,7 @@ def test_a_frame_of_documents_becomes_a_frame_of_chunks() -> None:
     documents = documents_frame(
         [Document("007", "abcdef", "T"), Document("a#b", " \n "), Document("NA", "xyz")]
     )
-    chunks = chunk_documents(documents, Chunking(method="fixed", size=4, overlap=1))
+    chunks = chunk_documents([documents], Chunking(method="fixed", size=4, overlap=1))
     assert chunks.schema == CHUNKS
     assert chunks.rows() == [
         ("007#0-4", "007", 0, 4, "abcd", "T"),
@@ -305,7 +305,7 @@ def test_a_frame_of_documents_becomes_a_frame_of_chunks() -> None:
 
 
 def test_no_documents_make_no_chunks() -> None:
-    empty = chunk_documents(documents_frame([]), Chunking())
+    empty = chunk_documents([documents_frame([])], Chunking())
     assert empty.schema == CHUNKS
     assert empty.height == 0
 
@@ -315,7 +315,7 @@ def test_sizes_in_tokens_are_counted_by_the_tokenizer_file(tmp_path: Path) -> No
     tokenizer().save(str(path))
     documents = documents_frame([Document("d", "the word. " * 20)])
     config = Chunking(unit="tokens", size=9)
-    chunks = chunk_documents(documents, config, tokenizer_file=path)
+    chunks = chunk_documents([documents], config, tokenizer_file=path)
     # "the word." is 3 tokens, so a chunk holds three of them; truncation at 8 would hide the rest
     assert chunks["text"].to_list() == ["the word. the word. the word."] * 6 + [
         "the word. the word."
@@ -326,7 +326,7 @@ def test_a_file_that_is_no_tokenizer_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.json"
     path.write_text("{}")
     with pytest.raises(InputError, match=r"tokenizer\.json: this is not a tokenizer"):
-        chunk_documents(documents_frame([]), Chunking(unit="tokens"), tokenizer_file=path)
+        chunk_documents([documents_frame([])], Chunking(unit="tokens"), tokenizer_file=path)
 
 
 PLUGIN = """
@@ -374,7 +374,7 @@ def test_a_plugins_spans_become_chunks_in_order(plugin: str) -> None:
 
 def test_a_plugin_sees_the_configuration_and_the_metadata(plugin: str) -> None:
     documents = documents_frame([Document("d", "abcdef", metadata={"more": 2})])
-    chunks = chunk_documents(documents, Chunking(plugin=f"{plugin}:settings", size=3))
+    chunks = chunk_documents([documents], Chunking(plugin=f"{plugin}:settings", size=3))
     assert chunks["chunk_id"].to_list() == ["d#0-5"]
 
 
@@ -430,7 +430,7 @@ def test_a_chunk_that_repeats_or_leaves_the_document_never_passes(
 
 def test_chunks_survive_a_frame() -> None:
     document = Document("x", "你好。👩\u200d👩\u200d👧\r\nA\x00B")
-    chunks = chunk_documents(documents_frame([document]), Chunking(method="none"))
+    chunks = chunk_documents([documents_frame([document])], Chunking(method="none"))
     assert chunks["text"].to_list() == [document.text]
     assert chunks.select(pl.col("end") - pl.col("start")).item() == len(document.text)
     assert Chunk("x", 0, 3, "你好。").chunk_id == "x#0-3"

@@ -57,7 +57,7 @@ def label(
 ) -> Labelled:
     documents, queries = frames
     chunking = experiment.chunking.model_copy(update={"size": size})
-    chunks = chunk_documents(documents, chunking, tokenizer_file=None)
+    chunks = chunk_documents([documents], chunking, tokenizer_file=None)
     labelling = Labelling.model_validate({"method": method})
     return label_corpus(documents, chunks, queries, config=labelling, known_quotes={})
 
