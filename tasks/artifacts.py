@@ -138,10 +138,18 @@ class ArtifactStore:
         names = None if columns is None else list(columns)
         return pl.read_parquet(path, columns=names, use_statistics=False, memory_map=False)
 
-    def frames(self, artifact: Artifact, *, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-        """Read some columns of a frame a part at a time; only a part is in memory."""
+    def frames(
+        self, artifact: Artifact, *, columns: Sequence[str], starts: Iterable[int] | None = None
+    ) -> Iterator[pl.DataFrame]:
+        """Read some columns of a frame a part at a time; only a part is in memory.
+
+        Args:
+            artifact: the frame.
+            columns: which.
+            starts: first rows of the parts to read, multiples of ``ROWS_AT_ONCE``; None: of all.
+        """
         scan = pl.scan_parquet(self.path(artifact), use_statistics=False).select(columns)
-        for start in range(0, artifact.n_items, ROWS_AT_ONCE):
+        for start in range(0, artifact.n_items, ROWS_AT_ONCE) if starts is None else starts:
             yield scan.slice(start, ROWS_AT_ONCE).collect()
 
     def array(self, artifact: Artifact) -> NDArray[Any]:

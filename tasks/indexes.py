@@ -94,12 +94,18 @@ class OpenIndex:
 
     @property
     def stored(self) -> Singles | None:
-        """(n, dim) the vectors that a flat index holds, not always aligned; None: another index."""
+        """(n, dim) the vectors that an index holds as it was given them, not always aligned.
+
+        None: it is neither flat nor a graph over flat vectors.
+        """
         import faiss
 
-        if not isinstance(self.faiss, faiss.IndexFlat):
+        flat: Any = self.faiss
+        if isinstance(flat, faiss.IndexHNSW):
+            flat = faiss.downcast_index(flat.storage)
+        if not isinstance(flat, faiss.IndexFlat):
             return None
-        values: Singles = faiss.rev_swig_ptr(self.faiss.get_xb(), self.faiss.ntotal * self.dim)
+        values: Singles = faiss.rev_swig_ptr(flat.get_xb(), flat.ntotal * self.dim)
         return values.reshape(-1, self.dim)
 
     def within(self, rows: Ints) -> OpenIndex:

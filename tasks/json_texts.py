@@ -27,7 +27,7 @@ def parse_json(text: Located[str]) -> Any:
         text.refuse(f"this is not valid JSON: {error}")
     except RecursionError:
         text.refuse("this JSON is nested too deeply to be read")
-    if _HALF_CHARACTER.search(text.record):
+    if "\\u" in text.record and _HALF_CHARACTER.search(text.record):
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from schemas.errors import StageError
 from tasks.vector_blocks import BLOCK_ROWS, Ints, Singles, rows_of
 
+Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float64]
 
 PAIRS = 128  # rescored at once: they stay in a core's cache
@@ -40,10 +41,12 @@ class Rescorer:
     metric: str
     queries: Singles
     chunks: Singles
+    rows: Bytes = field(init=False)  # of chunks; of floats that are not aligned NumPy copies all
     query_norms: Floats = field(init=False)
     chunk_norms: Floats = field(init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", self.chunks.view(np.uint8))
         object.__setattr__(self, "query_norms", _norms(self.queries, self.metric, "query"))
         object.__setattr__(self, "chunk_norms", _norms(self.chunks, self.metric, "chunk"))
 
@@ -89,13 +92,11 @@ class Rescorer:
 
     def _score(self, query: int, rows: Ints, out: Floats, scratch: _Scratch) -> None:
         vector = self.queries[query].astype(np.float64)
-        stored = self.chunks.view(np.uint8)  # of floats that are not aligned NumPy copies them all
         for start in range(0, len(rows), PAIRS):
             part = rows[start : start + PAIRS]
-            chunks = scratch.chunks[: len(part)]
             wide = scratch.wide[: len(part)]
-            np.take(stored, part, axis=0, out=chunks.view(np.uint8), mode="wrap")
-            wide[:] = chunks
+            np.take(self.rows, part, axis=0, out=scratch.rows[: len(part)], mode="wrap")
+            wide[:] = scratch.chunks[: len(part)]
             if self.metric == "l2":
                 np.subtract(wide, vector, out=wide)
                 np.square(wide, out=wide)
@@ -113,6 +114,7 @@ class _Scratch:
 
     def __init__(self, dim: int):
         self.chunks = np.empty((PAIRS, dim), dtype=np.float32)
+        self.rows = self.chunks.view(np.uint8)
         self.wide = np.empty((PAIRS, dim), dtype=np.float64)
 
 

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, NoReturn, TypeVar
+from typing import Generic, NamedTuple, NoReturn, TypeVar
 
 from schemas.errors import InputError
 from schemas.experiment import digest_of
@@ -53,8 +53,7 @@ class Source:
         raise KeyError(relative_name)
 
 
-@dataclass(frozen=True, slots=True)
-class Located(Generic[Record]):
+class Located(NamedTuple, Generic[Record]):
     """A record and where it stands, for messages."""
 
     record: Record

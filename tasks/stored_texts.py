@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from schemas.artifacts import Artifact
-from tasks.artifacts import ArtifactStore
+from tasks.artifacts import ROWS_AT_ONCE, ArtifactStore
 from tasks.texts import texts_of
 from tasks.vector_blocks import Ints
 
@@ -32,14 +32,15 @@ class ChunkTexts:
     def take(self, rows: Ints) -> tuple[list[str], list[str]]:
         """The texts of (n,) different rows, in their order, and their names."""
         order = np.argsort(rows)
-        ascending, start = rows[order], 0
+        ascending = rows[order]
         texts, names = [""] * len(rows), [""] * len(rows)
-        for part in self.store.frames(self.chunks, columns=COLUMNS):
+        starts = (np.unique(ascending // ROWS_AT_ONCE) * ROWS_AT_ONCE).tolist()
+        parts = self.store.frames(self.chunks, columns=COLUMNS, starts=starts)
+        for start, part in zip(starts, parts, strict=True):
             first, last = np.searchsorted(ascending, (start, start + part.height))
             taken = part[ascending[first:last] - start]
             for place, text, name in zip(
                 order[first:last].tolist(), texts_of(taken), taken["chunk_id"], strict=True
             ):
                 texts[place], names[place] = text, name
-            start += part.height
         return texts, names
