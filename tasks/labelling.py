@@ -33,7 +33,7 @@ _CAUSES = {
     "no_chunk": "no chunk covers enough of a span",
 }
 COLUMNS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "answer_text": (("doc_id",), ("chunk_id", "text")),
+    "answer_text": (("doc_id",), ("chunk_id", "doc_id", "start", "end", "text")),
     "span": (("doc_id", "text"), ("chunk_id", "doc_id", "start", "end")),
     "document": (("doc_id",), ("chunk_id",)),
 }

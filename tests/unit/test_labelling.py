@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from schemas.errors import InputError
 from schemas.experiment import Labelling, LabelMethod
 from schemas.frames import CHUNKS, DOCUMENTS, LABELS, QUERIES, TRUTH, TRUTH_NOTES
-from tasks.labelling import Labelled, check_strict, label_corpus
+from tasks.labelling import COLUMNS, Labelled, check_strict, label_corpus
 
 Quotes = Mapping[tuple[str, str, int, int], str]
 
@@ -73,6 +73,36 @@ def truth(labelled: Labelled) -> list[tuple[str, str | None, int, int]]:
 
 def causes(labelled: Labelled) -> list[str]:
     return labelled.notes.drop_nulls("cause")["cause"].to_list()
+
+
+def test_the_columns_of_a_method_are_all_that_it_reads() -> None:
+    queries = pl.DataFrame(
+        [
+            query("answers", answers=["anna", "Boris"]),
+            query("lost", answers=["Boris"]),
+            query("spans", spans=[span("a.txt", 0, 10), span("gone", 0, 3), span("b.txt", 9, 99)]),
+            query("quote", spans=[span("a.txt", quote="maid of honor", grade=2)]),
+            query("qrels", qrels=[{"doc_id": "a.txt", "grade": 1}, {"doc_id": "x", "grade": 1}]),
+        ],
+        schema=QUERIES,
+    )
+    n_items = {}
+    for method, (of_documents, of_chunks) in COLUMNS.items():
+        config = Labelling.model_validate({"method": method})
+        whole = label_corpus(documents(), chunks(), queries, config=config, known_quotes={})
+        narrow = label_corpus(
+            documents().select(of_documents),
+            chunks().select(of_chunks),
+            queries,
+            config=config,
+            known_quotes={},
+        )
+        assert narrow.labels.equals(whole.labels)
+        assert narrow.truth.equals(whole.truth)
+        assert narrow.notes.equals(whole.notes)
+        assert (narrow.quotes, narrow.figures) == (whole.quotes, whole.figures)
+        n_items[method] = whole.figures["n_items"]
+    assert n_items == {"answer_text": 2, "span": 2, "document": 4}
 
 
 # answer_text
