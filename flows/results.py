@@ -60,6 +60,7 @@ class RunContext:
     logical_date: date
     flow_run_id: str | None
     grid_id: str | None = None  # its runs go on side by side in one process
+    primary_measure: str | None = None  # of its grid
     suite: str | None = None
     is_backfill: bool = False
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -211,6 +212,7 @@ def run_row(
         libraries=versions(),
         machine=machine(),
         flow_run_id=context.flow_run_id,
+        primary_measure=context.primary_measure,
     )
 
 

@@ -33,6 +33,7 @@ from flows.results import RunContext, failed_frames_of, frames_of, run_row
 from flows.sharing import GridStoppedError, SharedStages
 from schemas.errors import ConfigurationError, ValidationRefusedError
 from schemas.experiment import Experiment
+from schemas.grids import primary_measure_of
 from schemas.home import Home, find_home
 from tasks import stages
 from tasks.caching import StagePolicy
@@ -50,6 +51,7 @@ class GridRun:
     """A grid that is under way: what its runs have in common."""
 
     grid_id: str
+    primary_measure: str
     home: Home
     logical_date: date
     inputs: dict[str, Inputs]
@@ -114,9 +116,11 @@ def run_experiment(
     """
     started = time.perf_counter()
     _refuse_equal_names(experiments)
+    primary = primary_measure_of(primary_measure, experiments)
     where = Home(Path(home)) if home else find_home()
     grid = GridRun(
         grid_id=new_run_id(),
+        primary_measure=primary,
         home=where,
         logical_date=logical_date or datetime.now(UTC).date(),
         inputs=survey_grid(experiments, where, night=logical_date),
@@ -137,7 +141,7 @@ def run_experiment(
     report = GridReport(
         grid_id=grid.grid_id,
         name=name,
-        primary_measure=primary_measure or experiments[0].measures[0],
+        primary_measure=primary,
         home=str(where.path),
         seconds=round(time.perf_counter() - started, 3),
         runs=[
@@ -168,6 +172,7 @@ def evaluate_combination(experiment: Experiment, grid_id: str) -> dict[str, Any]
         logical_date=grid.logical_date,
         flow_run_id=flow_run.id,
         grid_id=grid_id,
+        primary_measure=grid.primary_measure,
     )
     with grid.start(context.run_id, experiment) as started:
         pipeline = Pipeline(

@@ -83,7 +83,10 @@ def read_grid(path: Path, settings: tuple[str, ...] = ()) -> Grid:
             f"{path}: [[exclude]] drops all {n_combinations} combinations; nothing is left to run"
         )
     experiments = _validate(kept, path)
-    primary = _primary_measure(parts.primary, experiments, path)
+    try:
+        primary = primary_measure_of(parts.primary, experiments)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path}: {error}") from None
     return Grid(str(parts.base["name"]), experiments, primary, tuple(notes))
 
 
@@ -194,7 +197,16 @@ def _in(names: list[str], n_all: int) -> str:
     return f"in {', '.join(names[:NAMED])}{more}"
 
 
-def _primary_measure(given: Any, experiments: tuple[Experiment, ...], path: Path) -> str:
+def primary_measure_of(given: Any, experiments: Sequence[Experiment]) -> str:
+    """What the runs of a grid are compared on, as it is written canonically.
+
+    Args:
+        given: a measure; None: the first one of the first experiment.
+        experiments: of the grid; each has to measure it.
+
+    Raises:
+        ConfigurationError: it is no measure, or an experiment does not measure it.
+    """
     if given is None:
         given = experiments[0].measures[0]
     try:
@@ -206,6 +218,6 @@ def _primary_measure(given: Any, experiments: tuple[Experiment, ...], path: Path
         known = ", ".join(experiments[0].measures)
         where = f" {_in(lacking, len(experiments))}" if primary is not None else ""
         raise ConfigurationError(
-            f"{path}: primary_measure is {given!r}, which is not among the measures{where}: {known}"
+            f"primary_measure is {given!r}, which is not among the measures{where}: {known}"
         )
     return primary

@@ -8,6 +8,7 @@ import pandera.polars as pa
 import polars as pl
 
 from schemas.experiment import NAME_PATTERN
+from schemas.measures import MEASURE_PATTERN
 from schemas.table_rules import (
     DIGEST_PATTERN,
     JSON_LIST_PATTERN,
@@ -69,6 +70,7 @@ class Runs(Table):
     libraries: str = pa.Field(str_matches=JSON_OBJECT_PATTERN)
     machine: str = pa.Field(str_matches=JSON_OBJECT_PATTERN)
     flow_run_id: str = pa.Field(nullable=True)
+    primary_measure: str = pa.Field(str_matches=MEASURE_PATTERN, nullable=True)  # of its grid
 
     @pa.dataframe_check
     @classmethod

@@ -23,11 +23,20 @@ WITH run AS (
     SELECT * FROM (
         SELECT run_id, experiment, logical_date, attempt, status, started_at, seconds, grid_id,
             config, lag(config) OVER (PARTITION BY experiment ORDER BY run_id) AS config_before,
-            from_json(config -> '$.measures', '["VARCHAR"]') AS names
-        FROM runs
-        UNION ALL
-        SELECT run_id, details ->> '$.experiment', NULL, NULL, 'crashed', occurred_at, NULL, NULL,
-            NULL, NULL, NULL
+            from_json(config -> '$.measures', '["VARCHAR"]') AS configured,
+            CASE WHEN {grid} IS NOT NULL
+                THEN list_position(configured, primary_measure) END AS place,
+            CASE WHEN place IS NULL THEN configured
+                ELSE [primary_measure] || configured[:place - 1] || configured[place + 1:]
+                END AS names
+        FROM (
+            SELECT * FROM runs
+            -- A copy that an older version published has no such column.
+            UNION ALL BY NAME SELECT NULL::VARCHAR AS primary_measure WHERE false
+        )
+        UNION ALL BY NAME
+        SELECT run_id, details ->> '$.experiment' AS experiment, 'crashed' AS status,
+            occurred_at AS started_at
         FROM events
         WHERE kind = 'crashed' AND run_id NOT IN (SELECT run_id FROM runs)
     )

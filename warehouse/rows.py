@@ -60,6 +60,7 @@ class RunRow:
     libraries: Mapping[str, str] = field(default_factory=dict)
     machine: Mapping[str, Any] = field(default_factory=dict)
     flow_run_id: str | None = None
+    primary_measure: str | None = None  # of its grid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,7 @@ def command(
 ) -> None:
     """List the latest runs, newest first, with their first three measures.
 
+    With --grid the measure that the grid's runs are compared on comes first, then two others.
     The column changes says which settings differ from the run before it of the same experiment. A
     table shows the end of each id, which is taken wherever RUN is asked for, and as many columns
     as the terminal holds; --format csv and json hold everything.

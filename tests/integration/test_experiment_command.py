@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 
+from schemas.errors import ConfigurationError
+from schemas.experiment import read_experiment
 from tests.data.llm_server import ScriptedServer, sensible
-from tests.data.small_project import EXPERIMENT, Command
+from tests.data.small_project import EXPERIMENT, Command, write_small_project
 
 GRID = EXPERIMENT.replace("size = 120\n", "") + (
     '[grid]\n"chunking.size" = [80, 120]\n"index.metric" = ["cosine", "l2"]\n'
@@ -108,13 +110,16 @@ def test_each_distinct_stage_is_computed_once_and_a_rerun_computes_nothing(
 
 
 def test_the_answer_says_what_may_not_be_compared(command: Command, grid: Path) -> None:
-    arguments = ("--only", "*metric=cosine", "--set", 'primary_measure="hit@1"')
+    arguments = ("--only", "*metric=cosine", "--set", 'primary_measure="rr@5"')
     text = command("experiment", str(grid), *arguments).stdout
     # Chunk labels: the values of two chunkings mean different things.
     assert "Comparable runs 1 of 2: small:size=120,metric=cosine" in text
     assert "Comparable runs 2 of 2: small:size=80,metric=cosine" in text
     assert "Not to be compared between all of these runs, since chunking.size differs: " in text
     assert "Between chunkings compare evidence_recall@Nchars, or use document labels" in text
+    listed = json.loads(command("runs", "--grid", "latest", "--format", "json").stdout)
+    names = [row["measures"].split()[::2] for row in listed]
+    assert names == [["rr@5", "hit@1", "hit@3"]] * 2
 
 
 def test_twelve_copies_under_different_names_are_one_set(command: Command, grid: Path) -> None:
@@ -132,6 +137,15 @@ def test_the_flows_parameters_are_the_models_that_prefect_makes_a_form_of() -> N
     schema = run_experiment.parameters.model_dump()
     assert schema["properties"]["experiments"]["items"] == {"$ref": "#/definitions/Experiment"}
     assert {"Experiment", "Chunking", "Embedding", "Retrieval"} <= set(schema["definitions"])
+
+
+def test_a_primary_measure_that_no_run_has_is_refused_by_the_flow(tmp_path: Path) -> None:
+    from flows.run_experiment import run_experiment
+
+    experiment = read_experiment(write_small_project(tmp_path))
+    with pytest.raises(ConfigurationError, match="primary_measure is 'ndcg@999', which is not"):
+        run_experiment.fn([experiment], primary_measure="ndcg@999", home=str(tmp_path / "home"))
+    assert not (tmp_path / "home").exists()
 
 
 def test_a_combination_gives_the_numbers_that_it_gives_alone(command: Command, grid: Path) -> None:
@@ -177,7 +191,6 @@ def test_a_run_that_fails_lands_as_failed_and_stops_no_other(command: Command, g
 def test_what_cannot_run_is_refused_before_anything_is_written(
     offline_command: Command, text: str, arguments: list[str], expected: str
 ) -> None:
-    from tests.data.small_project import write_small_project
 
     file = write_small_project(offline_command.folder).with_name("grid.toml")
     file.write_text(GRID + text, encoding="utf-8")

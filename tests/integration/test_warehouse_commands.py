@@ -226,6 +226,50 @@ def test_runs_says_which_settings_differ_from_the_run_before(
     assert newest == rows[0]  # the run before is found beyond the limit
 
 
+FIVE = ("hit@1", "rr@10", "ndcg@10", "precision@5", "recall@10")
+
+
+@pytest.mark.parametrize(
+    ("primary", "shown"),
+    [
+        (None, ["hit@1", "rr@10", "ndcg@10"]),  # of a grid from before it was stored
+        ("hit@1", ["hit@1", "rr@10", "ndcg@10"]),
+        ("rr@10", ["rr@10", "hit@1", "ndcg@10"]),
+        ("recall@10", ["recall@10", "hit@1", "rr@10"]),
+    ],
+)
+def test_the_runs_of_a_grid_begin_with_its_primary_measure(
+    home: Home, rankhouse: Rankhouse, primary: str | None, shown: list[str]
+) -> None:
+    frames = sample_run(IDS[5], measures=FIVE, grid_id=IDS[9], primary_measure=primary)
+    with Spool(home).start(IDS[5], experiment="handbook") as started:
+        started.finish(frames)
+    load_parts(home)
+    means = dict(frames["run_metrics"].select("measure", "mean").iter_rows())
+
+    def measures_of(*arguments: str) -> str:
+        row, *_ = json.loads(rankhouse("runs", *arguments, "--format", "json")[1])
+        assert row["run_id"] == IDS[5]
+        return str(row["measures"])
+
+    expected = "  ".join(f"{name} {means[name]:.4f}" for name in shown)
+    assert measures_of("--grid", "latest") == expected
+    assert measures_of().split()[::2] == ["hit@1", "rr@10", "ndcg@10"]
+    assert rankhouse("runs", "--grid", "latest")[1].split()[3] == shown[0]
+
+
+def test_runs_are_listed_from_a_copy_that_an_older_version_published(
+    home: Home, rankhouse: Rankhouse
+) -> None:
+    before = rankhouse("runs", "--format", "json")
+    home.published.unlink()
+    with duckdb.connect(str(home.published)) as connection:
+        connection.execute(f"ATTACH '{home.warehouse}' AS newer (READ_ONLY)")
+        connection.execute("COPY FROM DATABASE newer TO published")
+        connection.execute("ALTER TABLE runs DROP COLUMN primary_measure")
+    assert rankhouse("runs", "--format", "json") == before
+
+
 @pytest.fixture
 def eighty(monkeypatch: pytest.MonkeyPatch) -> None:
     """A terminal of 80 columns."""

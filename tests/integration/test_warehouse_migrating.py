@@ -40,12 +40,16 @@ def structure(path: Path) -> list[tuple[Any, ...]]:
 
 def make_older(home: Home, version: int) -> None:
     """A database as that version made it, with a run in it."""
-    frames = sample_run(IDS[0])
-    ready = write_part(home.path / "older" / IDS[0], IDS[0], frames, schema_version=version)
-    part = Part(IDS[0], "run", version, ready, {n: ready / f"{n}.parquet" for n in frames})
     with duckdb.connect(str(home.warehouse)) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         apply_pending(connection, KNOWN[:version])
+        columns = read_comments(connection)
+        frames = {
+            name: frame.select(column for column in frame.columns if column in columns[name])
+            for name, frame in sample_run(IDS[0]).items()
+        }
+        ready = write_part(home.path / "older" / IDS[0], IDS[0], frames, schema_version=version)
+        part = Part(IDS[0], "run", version, ready, {n: ready / f"{n}.parquet" for n in frames})
         assert insert_part(connection, part)
 
 
