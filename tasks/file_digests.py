@@ -7,10 +7,11 @@ import os
 import time
 from pathlib import Path
 
-SETTLED = 1e8  # ns since a file was written: two writes in one tick of its clock look alike
+SETTLED = 1e8  # ns since a file was changed: two changes in one tick of its clock look alike
+SETTLED_COARSE = 2e9  # where the clock of the file system ticks whole seconds
 MOST_KNOWN = 10_000
 
-_Seen = tuple[int, int, int, int]
+_Seen = tuple[int, int, int, int, int]
 
 _known: dict[_Seen, str] = {}
 
@@ -18,23 +19,48 @@ _known: dict[_Seen, str] = {}
 def sha256_of_file(path: Path) -> str:
     """The sha256 of a file's content, as hexadecimal digits.
 
-    A file is the same while its device, inode, size and time of change are; renamed, it is too.
+    A file is the same while its device, inode, size and times of writing and of change are. The
+    time of writing alone can be set: unpacked archives give a new file that of the one before,
+    and the system its inode.
 
     Raises:
         OSError: it cannot be read.
     """
     with path.open("rb") as stream:
         before = _seen(os.fstat(stream.fileno()))
-        if before in _known:
-            return _known[before]
+        known = _known.get(before)
+        if known is not None:
+            return known
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
         after = os.fstat(stream.fileno())
-    if _seen(after) == before and time.time_ns() - after.st_mtime_ns > SETTLED:
-        if len(_known) >= MOST_KNOWN:
-            _known.clear()
-        _known[before] = digest
+    if _seen(after) == before and _is_settled(after):
+        _remember(before, digest)
     return digest
 
 
+def rename_file(path: Path, target: Path) -> None:
+    """Rename a file to what nobody else writes; its time of change is another, its digest is not.
+
+    Raises:
+        OSError: it cannot be renamed.
+    """
+    digest = _known.pop(_seen(path.stat()), None)
+    path.replace(target)
+    if digest is not None:
+        _remember(_seen(target.stat()), digest)
+
+
+def _remember(seen: _Seen, digest: str) -> None:
+    if len(_known) >= MOST_KNOWN:
+        _known.clear()
+    _known[seen] = digest
+
+
+def _is_settled(found: os.stat_result) -> bool:
+    changed = max(found.st_mtime_ns, found.st_ctime_ns)
+    tick = SETTLED if changed % 10**9 else SETTLED_COARSE
+    return time.time_ns() - changed > tick
+
+
 def _seen(found: os.stat_result) -> _Seen:
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
