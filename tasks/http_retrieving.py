@@ -28,7 +28,6 @@ from tasks.looping import BackgroundLoop, map_concurrently
 from tasks.persisting import Persister
 from tasks.placing_hits import PlacedHits, Placer
 from tasks.posting import detail_of, secret_of
-from tasks.probing import hint_of
 from tasks.progress import progress_bar
 from tasks.troubles import Trouble, trouble_of_status
 
@@ -125,15 +124,30 @@ def check_retriever(retrieval: Retrieval, items: Path) -> None:
     except Trouble as trouble:
         if trouble.was_turned_away and trouble.code is not None:
             return  # it is there and busy
-        hint = hint_of(trouble, http.api_key_env) if trouble.code is not None else ""
+        hint = _hint_of(trouble, http)
         raise ConfigurationError(
-            f"{SECTION}: {http.url}: {trouble.message}"
-            + (f"; {hint.replace('base_url', 'url').partition(' (')[0]}" if hint else "")
+            f"{SECTION}: {http.url}: {trouble.message}" + (f"; {hint}" if hint else "")
         ) from None
     finally:
         loop.run(poster.close())
         loop.close()
         store.close()
+
+
+def _hint_of(trouble: Trouble, http: HttpRetriever) -> str:
+    """What to look at when the first query fails; empty: what was answered says it."""
+    if trouble.code in (401, 403):
+        named = [name for name in (http.api_key_env, *http.headers_env.values()) if name]
+        if not named:
+            return (
+                "it wants a key: name the environment variable that holds it as "
+                f"{SECTION}.api_key_env or in {SECTION}.headers_env"
+            )
+        ending = "s"[: len(named) > 1]
+        return f"check the key{ending} in the environment variable{ending} {' and '.join(named)}"
+    if trouble.code == 0 or trouble.status == "timeout":
+        return f"is the server running, and is {SECTION}.url right?"
+    return "" if trouble.code is None else f"check {SECTION}.url"
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,7 +191,6 @@ def test_a_run_that_fails_lands_as_failed_and_stops_no_other(command: Command, g
 def test_what_cannot_run_is_refused_before_anything_is_written(
     offline_command: Command, text: str, arguments: list[str], expected: str
 ) -> None:
-
     file = write_small_project(offline_command.folder).with_name("grid.toml")
     file.write_text(GRID + text, encoding="utf-8")
     result = offline_command("experiment", str(file), *arguments, exit_code=2)

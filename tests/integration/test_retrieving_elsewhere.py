@@ -238,7 +238,45 @@ def test_without_a_server_one_query_is_tried_and_no_more(
     with pytest.raises(StageError, match=r"No query was answered; start the server"):
         ask(server, tmp_path, url=nobody)
     retrieval = Retrieval.model_validate({"http": {"url": nobody}})
-    with pytest.raises(ConfigurationError, match="is the server running, and is url right"):
+    with pytest.raises(ConfigurationError, match=r"running, and is retrieval\.http\.url right\?$"):
+        check_retriever(retrieval, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("code", "headers", "hint"),
+    [
+        (401, {}, "as retrieval.http.api_key_env or in retrieval.http.headers_env"),
+        (403, {"X-Team": "A_TEAM"}, "check the key in the environment variable A_TEAM"),
+        (404, {}, "check retrieval.http.url"),
+        (422, {}, "check retrieval.http.url"),
+        (500, {}, "check retrieval.http.url"),
+    ],
+)
+def test_what_to_check_is_a_setting_of_the_retriever_which_has_no_model(
+    server: ScriptedServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    code: int,
+    headers: dict[str, str],
+    hint: str,
+) -> None:
+    monkeypatch.setenv("A_TEAM", "secret")
+    server.script = lambda body, n: error(code, "no")
+    http = {"url": url(server), "headers_env": headers}
+    with pytest.raises(ConfigurationError) as caught:
+        check_retriever(Retrieval.model_validate({"http": http}), tmp_path)
+    assert str(caught.value).endswith(hint)
+    assert "model" not in str(caught.value)
+
+
+def test_the_first_use_of_a_server_that_does_not_answer_names_its_url(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    server.script = lambda body, n: Reply(raw={"results": []}, delay=0.5)
+    retrieval = Retrieval.model_validate({"http": {"url": url(server), "timeout": 0.1}})
+    with pytest.raises(
+        ConfigurationError, match=r"within 0\.1 s; .* is retrieval\.http\.url right"
+    ):
         check_retriever(retrieval, tmp_path)
 
 
@@ -252,7 +290,11 @@ def test_the_first_use_asks_once_with_secrets_from_the_environment_that_no_messa
     monkeypatch.setenv("A_KEY", "secret-1")
     monkeypatch.setenv("A_TEAM", "secret-2")
     server.script = lambda body, n: error(403, "secret-1 of secret-2 may not")
-    with pytest.raises(ConfigurationError, match=r"403: \[key\] of \[key\] may not; check the key"):
+    with pytest.raises(
+        ConfigurationError,
+        match=r"403: \[key\] of \[key\] may not; check the keys in "
+        "the environment variables A_KEY and A_TEAM",
+    ):
         check_retriever(retrieval, tmp_path)
     server.script = lambda body, n: Reply(raw=["d1"])
     with pytest.raises(ConfigurationError, match="the answer is not JSON like"):
