@@ -14,7 +14,6 @@ import secrets
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +30,8 @@ _BLOCK = 1 << 20
 
 COMPRESSION: Any = {"compression": "zstd", "compression_level": 3}
 ROWS_AT_ONCE = 2_048
-"""Of a frame that is read a part at a time."""
+CHARACTERS_AT_ONCE = 2_000_000
+"""Of a frame that is written and read a part at a time, at most; of texts."""
 
 
 class ArtifactStore:
@@ -82,11 +82,11 @@ class ArtifactStore:
         from pyarrow.parquet import ParquetWriter
 
         form = schema.to_frame().to_arrow(compat_level=pl.CompatLevel.oldest()).schema
-        path, n_rows, iterator = self.scratch_file(".parquet"), 0, iter(rows)
+        path, n_rows = self.scratch_file(".parquet"), 0
         try:
             with self._full_disk_explained():
                 with ParquetWriter(path, form, write_statistics=False, **COMPRESSION) as file:
-                    while part := list(islice(iterator, ROWS_AT_ONCE)):
+                    for part in _parts(rows, schema):
                         columns = zip(form.types, zip(*part, strict=True), strict=True)
                         arrays = [pa.array(values, of_type) for of_type, values in columns]
                         file.write_table(pa.Table.from_arrays(arrays, schema=form))
@@ -139,18 +139,28 @@ class ArtifactStore:
         return pl.read_parquet(path, columns=names, use_statistics=False, memory_map=False)
 
     def frames(
-        self, artifact: Artifact, *, columns: Sequence[str], starts: Iterable[int] | None = None
-    ) -> Iterator[pl.DataFrame]:
+        self, artifact: Artifact, *, columns: Sequence[str], holding: NDArray[Any] | None = None
+    ) -> Iterator[tuple[int, pl.DataFrame]]:
         """Read some columns of a frame a part at a time; only a part is in memory.
 
         Args:
             artifact: the frame.
             columns: which.
-            starts: first rows of the parts to read, multiples of ``ROWS_AT_ONCE``; None: of all.
+            holding: (n,) ascending rows; parts without any of them are not read. None: all are.
+
+        Yields:
+            The first row of each part, and the part.
         """
-        scan = pl.scan_parquet(self.path(artifact), use_statistics=False).select(columns)
-        for start in range(0, artifact.n_items, ROWS_AT_ONCE) if starts is None else starts:
-            yield scan.slice(start, ROWS_AT_ONCE).collect()
+        from pyarrow.parquet import ParquetFile
+
+        with ParquetFile(self.path(artifact), pre_buffer=False) as file:
+            start = 0
+            for group in range(file.num_row_groups):
+                end = start + file.metadata.row_group(group).num_rows
+                if holding is None or (holding[holding.searchsorted(start) :][:1] < end).any():
+                    table = file.read_row_group(group, columns=list(columns), use_threads=False)
+                    yield start, pl.DataFrame(table).select(columns)
+                start = end
 
     def array(self, artifact: Artifact) -> NDArray[Any]:
         """Map an array, read-only; its type is the one that it was stored with."""
@@ -297,6 +307,21 @@ class ArtifactStore:
             partial.unlink(missing_ok=True)
             return
         partial.replace(path)
+
+
+def _parts(rows: Iterable[tuple[Any, ...]], schema: pl.Schema) -> Iterator[list[tuple[Any, ...]]]:
+    """Rows in parts of like memory: fewer where their texts are long."""
+    at = schema.names().index("text") if "text" in schema else None
+    part: list[tuple[Any, ...]] = []
+    n_characters = 0
+    for row in rows:
+        part.append(row)
+        n_characters += 0 if at is None else len(row[at])
+        if len(part) >= ROWS_AT_ONCE or n_characters >= CHARACTERS_AT_ONCE:
+            yield part
+            part, n_characters = [], 0
+    if part:
+        yield part
 
 
 def _sync_folder(folder: Path) -> None:

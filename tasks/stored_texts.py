@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from schemas.artifacts import Artifact
-from tasks.artifacts import ROWS_AT_ONCE, ArtifactStore
+from tasks.artifacts import ArtifactStore
 from tasks.texts import texts_of
 from tasks.vector_blocks import Ints
 
@@ -26,7 +26,7 @@ class ChunkTexts:
         return self.chunks.n_items
 
     def __iter__(self) -> Iterator[str]:
-        for part in self.store.frames(self.chunks, columns=COLUMNS):
+        for _, part in self.store.frames(self.chunks, columns=COLUMNS):
             yield from texts_of(part)
 
     def take(self, rows: Ints) -> tuple[list[str], list[str]]:
@@ -34,9 +34,7 @@ class ChunkTexts:
         order = np.argsort(rows)
         ascending = rows[order]
         texts, names = [""] * len(rows), [""] * len(rows)
-        starts = (np.unique(ascending // ROWS_AT_ONCE) * ROWS_AT_ONCE).tolist()
-        parts = self.store.frames(self.chunks, columns=COLUMNS, starts=starts)
-        for start, part in zip(starts, parts, strict=True):
+        for start, part in self.store.frames(self.chunks, columns=COLUMNS, holding=ascending):
             first, last = np.searchsorted(ascending, (start, start + part.height))
             taken = part[ascending[first:last] - start]
             for place, text, name in zip(

@@ -1,14 +1,14 @@
 """A changed corpus: what is embedded again, what it costs, and how much memory it takes.
 
 Three evaluations by the command's own flow, each in a process of its own against one home: cold;
-with one percent of the documents changed; and again with nothing changed. A document is a chunk of
-256 tokens (160 words) of Python's manual, embedded by wordllama's static weights. CPU seconds (user
-and system), since other work shares the machine; also above what a run costs that has nothing to
-compute. Beside each run a process that only imports every module that the run had imported: the
-peak above its peak is compared with the bytes of the vectors. Such a process has not called its
-libraries, whose pages count once they are used, so the same run of a few documents is measured too.
+with one percent of the chunks changed, each in a document of its own; and again with nothing
+changed. Documents are pieces of Python's manual, cut into ten windows each and embedded by
+wordllama's static weights. CPU seconds (user and system), since other work shares the machine.
+Beside each run a process that only imports every module that the run had imported: the peak above
+its peak is compared with the bytes of the vectors. Such a process has not called its libraries,
+whose pages count once they are used, so the same run of a few chunks is measured too.
 
-    PYTHONPATH=. python tests/benchmarks/bench_incremental.py [--chunks 100000] [--words 60]
+    PYTHONPATH=. python tests/benchmarks/bench_incremental.py [--chunks 100000] [--size 2000]
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ from schemas.home import Home
 
 DIM = 256
 PIECE = 16  # words
-FEW = 200  # documents: as good as none
+WINDOWS = 10  # of a document
+ORIGINAL, MENDED = " as it was", " is mended"
+FEW = 200  # chunks: as good as none
 IDLE = """
 import contextlib, importlib, json, re, sys
 for name in json.load(sys.stdin):
@@ -67,7 +69,8 @@ path = "corpus.jsonl"
 [benchmark]
 path = "benchmark.jsonl"
 [chunking]
-method = "none"
+method = "fixed"
+size = {size}
 [embedding]
 model = {model!r}
 [retrieval]
@@ -97,23 +100,25 @@ def write_model(folder: Path) -> Path:
     return folder
 
 
-def write_inputs(folder: Path, n: int, *, n_words: int, changed: int) -> None:
-    """A document a line: pieces of Python's own manual, mixed; the first ``changed`` end anew."""
+def write_inputs(folder: Path, n: int, *, size: int, changed: int) -> None:
+    """Documents of ten windows of ``size`` characters; ``changed`` of them end anew."""
     rng = random.Random(7)
     words = " ".join(topics.values()).split()
 
-    def piece(size: int) -> str:
-        start = rng.randrange(len(words) - size)
-        return " ".join(words[start : start + size])
+    def piece(n_words: int) -> str:
+        start = rng.randrange(len(words) - n_words)
+        return " ".join(words[start : start + n_words])
 
     with (folder / "corpus.jsonl").open("w") as file:
-        for i in range(n):
-            pieces = [piece(PIECE) for _ in range(n_words // PIECE)]
-            text = " ".join(pieces) + (" mended" if i < changed else "")
+        for i in range(n // WINDOWS):
+            text = ""
+            while len(text) < WINDOWS * size:
+                text += piece(PIECE) + " "
+            text = text[: WINDOWS * size - len(MENDED)] + (MENDED if i < changed else ORIGINAL)
             file.write(json.dumps({"doc_id": f"d{i:06}", "text": text}) + "\n")
     with (folder / "benchmark.jsonl").open("w") as file:
         for i in range(200):
-            qrels = [{"doc_id": f"d{rng.randrange(n):06}"}]
+            qrels = [{"doc_id": f"d{rng.randrange(n // WINDOWS):06}"}]
             query = {"query_id": f"q{i}", "text": piece(8), "qrels": qrels}
             file.write(json.dumps(query) + "\n")
 
@@ -140,7 +145,7 @@ def child(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--chunks", type=int, default=100_000)
-    parser.add_argument("--words", type=int, default=160, help="of a document")
+    parser.add_argument("--size", type=int, default=2000, help="characters of a chunk")
     options = parser.parse_args()
     n = options.chunks
     with (
@@ -152,16 +157,18 @@ def main() -> None:
         environment = {**os.environ, "PREFECT_API_URL": str(server.url), "OMP_NUM_THREADS": "1"}
         environment |= {"POLARS_MAX_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
         experiment = folder / "incremental.toml"
-        experiment.write_text(EXPERIMENT.format(model=str(write_model(folder / "model"))))
+        experiment.write_text(
+            EXPERIMENT.format(model=str(write_model(folder / "model")), size=options.size)
+        )
         runs: dict[str, dict[str, Any]] = {}
-        for turn, size, n_changed in (
-            ("a few documents", FEW, 0),
+        for turn, n_chunks, n_changed in (
+            ("a few chunks", FEW, 0),
             ("cold", n, 0),
             ("1 % changed", n, n // 100),
             ("unchanged", n, n // 100),
         ):
-            write_inputs(folder, size, n_words=options.words, changed=n_changed)
-            home = f"{name}/home-{size}"
+            write_inputs(folder, n_chunks, size=options.size, changed=n_changed)
+            home = f"{name}/home-{n_chunks}"
             runs[turn] = one = child(
                 RUN, str(experiment), environment=environment | {"RANKHOUSE_HOME": home}
             )
@@ -176,14 +183,14 @@ def main() -> None:
             print(
                 f"{turn}: {one['cpu']:.1f} s CPU, peak {one['peak'] / 1e6:.0f} MB, above idle "
                 f"{(one['peak'] - idle) / 1e6:.0f} MB ({(one['peak'] - idle) / vectors:.2f} x the "
-                f"vectors of {n}), {one['report']['sizes']['n_encoded']} of {size} texts encoded, "
+                f"vectors of {n}), {one['report']['sizes']['n_encoded']} of {n_chunks} encoded, "
                 f"model libraries {model or 'not loaded'}, {seconds}",
                 flush=True,
             )
-        cold, changed, few = (runs[turn] for turn in ("cold", "1 % changed", "a few documents"))
+        cold, changed, few = (runs[turn] for turn in ("cold", "1 % changed", "a few chunks"))
         print(
             f"1 % changed / cold: {changed['cpu'] / cold['cpu']:.3f} of the CPU; above a few "
-            f"documents {(changed['cpu'] - few['cpu']) / (cold['cpu'] - few['cpu']):.3f}, and "
+            f"chunks {(changed['cpu'] - few['cpu']) / (cold['cpu'] - few['cpu']):.3f}, and "
             f"{(changed['peak'] - few['peak']) / vectors:.2f} x the vectors"
         )
 
