@@ -16,11 +16,15 @@ import pytest
 
 from schemas.encoders import Embedding
 from schemas.errors import StageError
+from schemas.frames import CHUNKS
 from tasks import encoding
+from tasks.artifacts import ROWS_AT_ONCE, ArtifactStore
 from tasks.embedding import EmbeddedTexts, embed_texts
 from tasks.encoding import embedding_space
 from tasks.loaded_models import keeping_models
 from tasks.models import ResolvedModel
+from tasks.stored_texts import ChunkTexts
+from tasks.texts import Texts
 
 MODEL = ResolvedModel("fake", Path("/nowhere"), None, "d" * 64, None, 3)
 
@@ -54,7 +58,7 @@ class SlowEncoder(FakeEncoder):
 
 
 def embed(
-    texts: list[str], items: Path, load: Callable[..., Any] | None = None, **changes: Any
+    texts: list[str] | Texts, items: Path, load: Callable[..., Any] | None = None, **changes: Any
 ) -> tuple[EmbeddedTexts, FakeEncoder]:
     encoder = FakeEncoder()
     arguments: dict[str, Any] = {"prompt": "", "threads": None, "device": "cpu", **changes}
@@ -70,6 +74,43 @@ def test_vectors_come_in_the_order_of_the_texts(tmp_path: Path) -> None:
     np.testing.assert_allclose(embedded.vectors, expected, rtol=1e-5)
     assert embedded.vectors.dtype == np.float32
     assert embedded.vectors.flags.c_contiguous
+
+
+def stored_chunks(folder: Path, n: int) -> tuple[ChunkTexts, list[str], list[str]]:
+    """Chunks in an artifact store, what is embedded of each, and their ids."""
+    titles, words = [None, "head", ""], ["a", "b b", "c a g", "d e f b"]
+    rows = [
+        (f"d{i}#0-9", f"d{i}", 0, 9, f"{words[i % 4]} {i % 997}", titles[i % 3]) for i in range(n)
+    ]
+    store = ArtifactStore(str(folder), scratch=folder).prepare()
+    texts = [text if title is None else f"{title}\n{text}" for *_, text, title in rows]
+    return ChunkTexts(store, store.put_rows("chunks", rows, CHUNKS)), texts, [r[0] for r in rows]
+
+
+@pytest.mark.parametrize("n_known", [0, 1_000])
+def test_stored_chunks_get_the_vectors_of_their_texts_to_the_last_bit(
+    tmp_path: Path, n_known: int
+) -> None:
+    # a vector's last bits depend on its batch, so the batches have to be the same
+    stored, texts, names = stored_chunks(tmp_path / "store", 2 * ROWS_AT_ONCE + 500)
+    options: dict[str, Any] = {"prompt": "passage: ", "config": Embedding(batch_size=7)}
+    for items in ("by list", "in parts") if n_known else ():
+        embed(texts[:n_known], tmp_path / items, **options)
+
+    listed, by_list = embed(texts, tmp_path / "by list", names=names, **options)
+    parts, in_parts = embed(stored, tmp_path / "in parts", **options)
+
+    assert in_parts.batches == by_list.batches
+    assert set(in_parts.encoded) == set(texts) - set(texts[:n_known])
+    assert parts.vectors.tobytes() == listed.vectors.tobytes()
+    assert parts.figures | {"seconds_encode": 0} == listed.figures | {"seconds_encode": 0}
+
+
+def test_stored_chunks_without_a_direction_are_named(tmp_path: Path) -> None:
+    stored, _, names = stored_chunks(tmp_path / "store", ROWS_AT_ONCE + 1)
+    with pytest.raises(StageError, match="zero vectors of") as caught:
+        embed(stored, tmp_path / "items", load=lambda *_, **__: ZeroEncoder())
+    assert any(f"{name}," in str(caught.value) for name in names)
 
 
 def test_a_text_that_comes_twice_is_encoded_once(tmp_path: Path) -> None:
