@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from schemas.artifacts import Artifact
-from schemas.errors import ArtifactDamagedError, FailedError, StorageError
-from tasks.file_digests import sha256_of_file
+from schemas.errors import ArtifactDamagedError, FailedError, StageError, StorageError
+from tasks.file_digests import rename_file, sha256_of_file
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -77,7 +77,12 @@ class ArtifactStore:
         return self._put(kind, ".parquet", buffer.getbuffer(), frame.height)
 
     def put_rows(self, kind: str, rows: Iterable[tuple[Any, ...]], schema: pl.Schema) -> Artifact:
-        """Store the rows of a frame as Parquet; only a part of them is in memory."""
+        """Store the rows of a frame as Parquet; only a part of them is in memory.
+
+        Raises:
+            FailedError: they cannot be written.
+            StageError: the rows themselves raised an OSError.
+        """
         import pyarrow as pa
         from pyarrow.parquet import ParquetWriter
 
@@ -86,7 +91,7 @@ class ArtifactStore:
         try:
             with self._full_disk_explained():
                 with ParquetWriter(path, form, write_statistics=False, **COMPRESSION) as file:
-                    for part in _parts(rows, schema):
+                    for part in _parts(_own_errors(rows), schema):
                         columns = zip(form.types, zip(*part, strict=True), strict=True)
                         arrays = [pa.array(values, of_type) for of_type, values in columns]
                         file.write_table(pa.Table.from_arrays(arrays, schema=form))
@@ -122,7 +127,7 @@ class ArtifactStore:
         target.parent.mkdir(parents=True, exist_ok=True)
         with path.open("rb") as stream:
             os.fsync(stream.fileno())
-        path.replace(target)
+        rename_file(path, target)
         _sync_folder(target.parent)
         self._upload(artifact)
         return artifact
@@ -281,8 +286,9 @@ class ArtifactStore:
         try:
             yield
         except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else error
             raise FailedError(
-                f"{self._folder}: an artifact could not be written ({error.strerror}). "
+                f"{self._folder}: an artifact could not be written ({reason}). "
                 "Make room or set execution.store elsewhere, then run the same command again: "
                 "finished stages are reused."
             ) from None
@@ -322,6 +328,14 @@ def _parts(rows: Iterable[tuple[Any, ...]], schema: pl.Schema) -> Iterator[list[
             part, n_characters = [], 0
     if part:
         yield part
+
+
+def _own_errors(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """Rows whose own failures are not taken for those of the file that they are written to."""
+    try:
+        yield from rows
+    except OSError as error:
+        raise StageError(f"what was to be stored could not be read: {error}") from error
 
 
 def _sync_folder(folder: Path) -> None:

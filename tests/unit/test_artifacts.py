@@ -1,14 +1,24 @@
 """The artifact store: named by content, whole or not at all, checked when first read."""
 
+import os
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import fsspec
 import numpy as np
 import polars as pl
 import pytest
 
-from schemas.errors import ArtifactDamagedError, StorageError
-from tasks.artifacts import ArtifactStore
+from schemas.artifacts import Artifact
+from schemas.errors import ArtifactDamagedError, FailedError, StageError, StorageError
+from schemas.frames import CHUNKS
+from tasks import file_digests
+from tasks.artifacts import CHARACTERS_AT_ONCE, ROWS_AT_ONCE, ArtifactStore
+
+Row = tuple[str, str, int, int, str, str | None]
 
 FRAME = pl.DataFrame({"doc_id": ["007", "NA"], "text": ["eins", None]})
 
@@ -86,6 +96,197 @@ def test_a_flipped_byte_is_found_when_first_read(store: ArtifactStore, tmp_path:
     assert fresh.has(artifact), "the size is right: only the digest can tell"
     with pytest.raises(ArtifactDamagedError, match="was altered"):
         fresh.frame(artifact)
+
+
+@pytest.mark.parametrize("keeps_time", [False, True])
+def test_a_byte_flipped_after_it_was_read_is_found_by_the_same_process(
+    store: ArtifactStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeps_time: bool
+) -> None:
+    later = SimpleNamespace(time_ns=lambda: time.time_ns() + 10**10)
+    monkeypatch.setattr(file_digests, "time", later)  # so that its digest is remembered
+    artifact = store.put_frame("chunks", FRAME)
+    store.frame(artifact)
+    path = tmp_path / "store" / artifact.name
+    content, before = bytearray(path.read_bytes()), path.stat()
+    content[len(content) // 2] ^= 1
+    time.sleep(0.02)
+    path.write_bytes(content)
+    if keeps_time:
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    for reader in (store, reopened(tmp_path)):
+        with pytest.raises(ArtifactDamagedError, match="was altered"):
+            reader.frame(artifact)
+        with pytest.raises(ArtifactDamagedError, match="was altered"):
+            next(reader.frames(artifact, columns=["text"]))
+
+
+# rows, which are written and read a part at a time
+
+ODD_TEXTS = [
+    "",
+    "é\u0301\r\n",
+    "你好。👩\u200d👩\u200d👧",
+    "A\x00B",
+    " \n ",
+    "\ufeffx",
+    "x" * 5_000,
+]
+
+
+def row(i: int) -> Row:
+    text = ODD_TEXTS[i % 7] + str(i % 5)
+    return f"dé{i}#0-1", f"dé{i}", i, 2**40 + i, text, [None, "", "Title"][i % 3]
+
+
+def rows_of(n: int) -> Iterator[Row]:
+    return (row(i) for i in range(n))
+
+
+def frame_of(n: int) -> pl.DataFrame:
+    return pl.DataFrame(list(rows_of(n)), schema=CHUNKS, orient="row")
+
+
+def put_rows(store: ArtifactStore, n: int) -> Artifact:
+    return store.put_rows("chunks", rows_of(n), CHUNKS)
+
+
+def files_of(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() or path.is_symlink()]
+
+
+@pytest.mark.parametrize(
+    "n", [0, 1, ROWS_AT_ONCE - 1, ROWS_AT_ONCE, ROWS_AT_ONCE + 1, 3 * ROWS_AT_ONCE + 5]
+)
+@pytest.mark.parametrize("is_frame", [False, True])
+def test_rows_come_back_as_they_were_whole_and_in_parts(
+    store: ArtifactStore, n: int, is_frame: bool
+) -> None:
+    expected = list(rows_of(n))
+    artifact = put_rows(store, n)
+    if is_frame:
+        artifact = store.put_frame("chunks", frame_of(n))
+    assert artifact.n_items == n
+    whole = store.frame(artifact)
+    assert whole.schema == CHUNKS
+    assert whole.rows() == expected
+    parts = list(store.frames(artifact, columns=list(CHUNKS)))
+    assert [row for _, part in parts for row in part.rows()] == expected
+    assert [start for start, part in parts if part.height] == list(range(0, n, ROWS_AT_ONCE))
+    assert all(part.schema == CHUNKS for _, part in parts)
+
+
+def test_columns_come_in_the_order_that_they_were_asked_for(store: ArtifactStore) -> None:
+    artifact = put_rows(store, ROWS_AT_ONCE + 1)
+    expected = [(row(i)[5], row(i)[0]) for i in range(ROWS_AT_ONCE + 1)]
+    parts = store.frames(artifact, columns=("title", "chunk_id"))
+    assert [row for _, part in parts for row in part.rows()] == expected
+    assert store.frame(artifact, columns=("title", "chunk_id")).rows() == expected
+
+
+def test_long_texts_make_parts_of_fewer_rows(store: ArtifactStore) -> None:
+    half = "é" * (CHARACTERS_AT_ONCE // 2)
+    texts = [half, half, "a", half, half, half, "b"]
+    rows = [(f"d#{i}-9", "d", i, 9, text, None) for i, text in enumerate(texts)]
+    parts = list(store.frames(store.put_rows("chunks", rows, CHUNKS), columns=["start", "text"]))
+    assert [(start, part["start"].to_list()) for start, part in parts] == [
+        (0, [0, 1]),
+        (2, [2, 3, 4]),
+        (5, [5, 6]),
+    ]
+    assert [text for _, part in parts for text in part["text"]] == texts
+
+
+@pytest.mark.parametrize(
+    ("rows", "parts"),
+    [
+        ([], []),
+        ([0], [0]),
+        ([ROWS_AT_ONCE - 1], [0]),
+        ([ROWS_AT_ONCE], [1]),
+        ([5, 7, 3 * ROWS_AT_ONCE], [0, 3]),
+        ([ROWS_AT_ONCE + 9, 3 * ROWS_AT_ONCE - 1, 3 * ROWS_AT_ONCE + 4], [1, 2, 3]),
+        ([3 * ROWS_AT_ONCE + 5], []),
+    ],
+)
+def test_only_parts_that_hold_a_row_asked_for_are_read(
+    store: ArtifactStore, rows: list[int], parts: list[int]
+) -> None:
+    artifact = put_rows(store, 3 * ROWS_AT_ONCE + 5)
+    holding = np.array(rows, dtype=np.int64)
+    read = list(store.frames(artifact, columns=["start"], holding=holding))
+    assert [start for start, _ in read] == [ROWS_AT_ONCE * part for part in parts]
+    for start, part in read:
+        end = min(start + ROWS_AT_ONCE, 3 * ROWS_AT_ONCE + 5)
+        assert part["start"].to_list() == list(range(start, end))
+
+
+@pytest.mark.parametrize("n", [0, 1, 2 * ROWS_AT_ONCE + 1])
+def test_the_same_rows_have_the_same_digest(store: ArtifactStore, n: int) -> None:
+    assert put_rows(store, n) == put_rows(store, n)
+    assert put_rows(store, n).digest != put_rows(store, n + 1).digest
+
+
+@pytest.mark.parametrize("error", [RuntimeError("cut short"), KeyboardInterrupt()])
+@pytest.mark.parametrize("n", [0, 5, 2 * ROWS_AT_ONCE + 5])
+def test_rows_that_break_off_leave_nothing(
+    store: ArtifactStore, tmp_path: Path, error: BaseException, n: int
+) -> None:
+    def broken() -> Iterator[Row]:
+        yield from rows_of(n)
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        store.put_rows("chunks", broken(), CHUNKS)
+    assert caught.value is error
+    assert files_of(tmp_path) == []
+
+
+def test_rows_that_cannot_be_read_are_not_taken_for_a_full_disk(
+    store: ArtifactStore, tmp_path: Path
+) -> None:
+    def unreadable() -> Iterator[Row]:
+        yield row(0)
+        raise FileNotFoundError(2, "No such file or directory", "novel.txt")
+
+    with pytest.raises(StageError, match=r"could not be read.*novel\.txt"):
+        store.put_rows("chunks", unreadable(), CHUNKS)
+    assert files_of(tmp_path) == []
+
+
+@pytest.mark.parametrize("wrong", [("a", "b"), ("a", "b", "no number", 1, "text", None)])
+def test_rows_that_do_not_fit_the_schema_are_refused(
+    store: ArtifactStore, tmp_path: Path, wrong: Any
+) -> None:
+    with pytest.raises((ValueError, IndexError), match=r"argument|convert|range"):
+        store.put_rows("chunks", [wrong], CHUNKS)
+    assert files_of(tmp_path) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.parametrize("n", [0, 3, 3 * ROWS_AT_ONCE])
+@pytest.mark.parametrize(
+    "put",
+    [put_rows, lambda store, n: store.put_frame("chunks", frame_of(n))],
+    ids=["rows", "frame"],
+)
+def test_a_full_disk_is_said_and_nothing_stays(
+    store: ArtifactStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    put: Callable[[ArtifactStore, int], Artifact],
+    n: int,
+) -> None:
+    make_path = store.scratch_file
+
+    def on_a_full_disk(suffix: str) -> Path:
+        path = make_path(suffix)
+        path.symlink_to("/dev/full")
+        return path
+
+    monkeypatch.setattr(store, "scratch_file", on_a_full_disk)
+    with pytest.raises(FailedError, match=r"written \(No space left on device\)\. Make room"):
+        put(store, n)
+    assert files_of(tmp_path) == []
 
 
 def test_what_is_forgotten_is_gone(store: ArtifactStore) -> None:

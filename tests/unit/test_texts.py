@@ -12,14 +12,16 @@ import pytest
 from schemas.artifacts import Artifact
 from schemas.frames import CHUNKS
 from schemas.records import Chunk
-from tasks.artifacts import ROWS_AT_ONCE, ArtifactStore
+from tasks.artifacts import CHARACTERS_AT_ONCE, ROWS_AT_ONCE, ArtifactStore
 from tasks.stored_texts import ChunkTexts
 from tasks.texts import GivenTexts, texts_of
 
 N = 2 * ROWS_AT_ONCE + 100
+LONG = "é" * (CHARACTERS_AT_ONCE - 1)  # ends its part before there are ROWS_AT_ONCE rows
 CHUNKS_STORED = [
-    Chunk(f"d{i}", i, i + 9, f"text {i} é\n", [None, "", "Title"][i % 3]) for i in range(N)
+    Chunk(f"d{i}", i, i + 9, f"text {i} é\n", [None, "", "Title"][i % 3]) for i in range(N - 1)
 ]
+CHUNKS_STORED.insert(500, Chunk("long", 0, len(LONG), LONG))
 TEXTS = [chunk.embedded_text for chunk in CHUNKS_STORED]
 NAMES = [chunk.chunk_id for chunk in CHUNKS_STORED]
 
@@ -48,7 +50,7 @@ def test_stored_texts_are_those_of_the_chunks_in_their_order(stored: ChunkTexts)
     assert list(stored) == TEXTS  # again from the start
 
 
-EDGES = [0, ROWS_AT_ONCE - 1, ROWS_AT_ONCE, 2 * ROWS_AT_ONCE - 1, 2 * ROWS_AT_ONCE, N - 1]
+EDGES = [0, 499, 500, 501, 500 + ROWS_AT_ONCE, 501 + ROWS_AT_ONCE, N - 1]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +63,7 @@ EDGES = [0, ROWS_AT_ONCE - 1, ROWS_AT_ONCE, 2 * ROWS_AT_ONCE - 1, 2 * ROWS_AT_ON
         np.array(EDGES),
         np.array(EDGES[::-1]),
         np.array([N - 1]),
-        np.array([ROWS_AT_ONCE]),
+        np.array([501]),
         np.array([], dtype=np.int64),
     ],
     ids=["all", "backwards", "shuffled", "some", "edges", "edges back", "last", "second", "none"],
