@@ -68,7 +68,7 @@ class Index(Section):
     # what is trained: how many vectors it learns from (None: see ``sample_size``)
     train_size: Annotated[int | None, Field(ge=1)] = None
     seed: Annotated[int | None, Field(ge=0, le=2**31 - 1)] = None
-    # candidates of a search that are scored exactly; None: the depth and an eighth
+    # candidates of a search that are scored exactly; None: the depth and an eighth, at least 16
     n_candidates: Annotated[int | None, Field(ge=1, le=1_000_000)] = None
 
     @model_validator(mode="before")
@@ -108,6 +108,11 @@ class Index(Section):
     def is_exhaustive(self) -> bool:
         """Whether every vector is compared, as it is stored."""
         return self.kind in ("flat", FLAT_FACTORY)
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether its own scores may be those of compressed vectors, so that more are rescored."""
+        return "n_candidates" in DEFAULTS.get(self.kind, FACTORY_KEYS)
 
     def for_building(self) -> Index:
         """What decides the index file."""

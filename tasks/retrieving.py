@@ -80,6 +80,7 @@ def retrieve(
         limit=retrieval.chunk_limit if are_documents else retrieval.depth,
         threads=threads or 1,
         least_candidates=index.n_candidates or 1,
+        is_rough=index.is_rough,
     )
     search = FilteredSearch(whole, filters)
     started = perf_counter()

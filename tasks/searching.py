@@ -4,8 +4,8 @@ A search of an exhaustive index is settled when what FAISS left out cannot belon
 its last score, plus the most that it can be off, lies below the last score that counts. Until then
 more is asked for, so neither a tie at the end of a ranking nor the error of a float32 score is left
 to chance. What an approximate index left out is not known: its search is settled when there are
-enough items, and ties are ordered among what was found: it is asked for no more than counts, since
-a graph takes longer for each.
+enough items, and ties are ordered among what was found. It is asked for no more than counts where
+its own scores are good, since a graph takes longer for each; compressed ones need some to spare.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class Search:
         limit: the most chunks that are looked at for one ranking, in the one order.
         threads: of the rescoring.
         least_candidates: how many chunks are scored for a query, if there are so many.
+        is_rough: whether an approximate index's own scores leave out what would count.
     """
 
     index: Searchable
@@ -58,6 +59,7 @@ class Search:
     limit: int
     threads: int
     least_candidates: int = 1
+    is_rough: bool = True
 
     def rank(self, queries: Ints) -> tuple[Ranked, int]:
         """Rank the items of (n,) queries; also how many the first search did not settle."""
@@ -81,7 +83,8 @@ class Search:
         """How many chunks each round asks for."""
         first = min(self.limit, 2 * self.depth if self.items.are_documents else self.depth)
         is_exhaustive = self.index.is_exhaustive
-        first, last = (_with_spare(n) if is_exhaustive else n for n in (first, self.limit))
+        needs_spare = is_exhaustive or self.is_rough
+        first, last = (_with_spare(n) if needs_spare else n for n in (first, self.limit))
         counts = [max(first, self.least_candidates)]
         while counts[-1] < self.limit:
             counts.append(min(DEEPER * counts[-1], last))

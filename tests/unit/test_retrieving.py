@@ -49,19 +49,21 @@ def search(
     chunk_ids: list[str],
     *,
     metric: str = "cosine",
+    kind: dict[str, Any] | None = None,
     label_method: Any = "span",
     query_ids: list[str] | None = None,
     **retrieval: Any,
 ) -> RankedLists:
     path = folder / "index.faiss"
-    write_index(vectors, Index(metric=metric), path)
+    index = Index(metric=metric, **(kind or {}))
+    write_index(vectors, index, path)
     return retrieve(
         path,
         queries,
         vectors,
         chunk_frame(chunk_ids),
         query_ids or [f"q{i}" for i in range(len(queries))],
-        index=Index(metric=metric),
+        index=index,
         retrieval=Retrieval(**retrieval),
         label_method=label_method,
         threads=1,
@@ -406,6 +408,66 @@ def test_small_blocks_and_every_way_to_go_deeper_give_the_same_rankings(
         assert changed.rankings.equals(plain.rankings)
         assert changed.short_queries == plain.short_queries
     assert plain.figures["n_deepened"] > 0
+
+
+APPROXIMATE: list[dict[str, Any]] = [
+    {"kind": "hnsw", "m": 16, "ef_search": 16},
+    {"kind": "ivf_flat", "n_lists": 8, "n_probe": 5},
+    {"kind": "sq", "sq_type": "4bit"},
+    {"kind": "ivf_pq", "n_lists": 4, "n_probe": 4, "pq_m": 4, "pq_bits": 4},
+    {"kind": "IVF8,SQ8", "search_parameters": "nprobe=5"},
+]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("kind", APPROXIMATE, ids=lambda kind: kind["kind"])
+def test_an_approximate_index_fills_rankings_of_documents_that_have_many_chunks(
+    tmp_path: Path, kind: dict[str, Any], metric: str
+) -> None:
+    # 100 documents of 10 chunks each that lie together: the nearest 30 chunks are of few documents
+    rng = np.random.default_rng(2)
+    centres = np.repeat(rng.standard_normal((100, 16)), 10, axis=0)
+    vectors = (centres + 0.3 * rng.standard_normal(centres.shape)).astype(np.float32)
+    queries = rng.standard_normal((20, 16)).astype(np.float32)
+    ids = [f"d{i // 10}#{i % 10}-99" for i in range(1_000)]
+    for label_method, depth in (("document", 15), ("span", 200)):
+        arguments: dict[str, Any] = {"metric": metric, "label_method": label_method}
+        found = search(tmp_path, queries, vectors, ids, kind=kind, depth=depth, **arguments)
+        assert found.short_queries == []
+        by_query = found.rankings.group_by("query_id").agg(
+            ranks="rank", n_items=pl.col("item_id").n_unique()
+        )
+        assert by_query["ranks"].to_list() == [list(range(1, depth + 1))] * 20
+        assert by_query["n_items"].to_list() == [depth] * 20
+        exact = Rescorer(metric, queries, vectors)
+        row_of = {chunk_id: row for row, chunk_id in enumerate(ids)}
+        for query_id, chunk_id, value in found.rankings.select(
+            "query_id", "chunk_id", "retrieval_score"
+        ).iter_rows():
+            pair = np.array([int(query_id[1:])]), np.array([[row_of[chunk_id]]])
+            assert exact.scores(*pair)[0, 0] == value
+
+
+@pytest.mark.parametrize("kind", APPROXIMATE[2:], ids=lambda kind: kind["kind"])
+@pytest.mark.parametrize(("depth", "n_candidates"), [(20, None), (200, None), (20, 100)])
+def test_of_an_index_that_compresses_more_are_scored_exactly_than_count(
+    tmp_path: Path, kind: dict[str, Any], depth: int, n_candidates: int | None
+) -> None:
+    rng = np.random.default_rng(4)
+    vectors = rng.standard_normal((1_000, 16)).astype(np.float32)
+    queries = rng.standard_normal((20, 16)).astype(np.float32)
+    ids = [f"d{i:04}#0-1" for i in range(1_000)]
+    kind = kind | {"n_candidates": n_candidates}
+    found = search(tmp_path, queries, vectors, ids, kind=kind, depth=depth)
+
+    n_scored = n_candidates or depth + max(16, depth // 8)
+    index = open_index(tmp_path / "index.faiss", Index(**kind).for_searching(), threads=1)
+    _, rows = index.nearest(queries, n_scored)
+    for query in range(20):
+        scored = [(score("cosine", queries[query], vectors[row]), ids[row]) for row in rows[query]]
+        expected = [chunk_id for _, chunk_id in sorted(scored, reverse=True)[:depth]]
+        ranked = found.rankings.filter(pl.col("query_id") == f"q{query}")["item_id"].to_list()
+        assert ranked == expected
 
 
 def test_figures_say_how_fast_one_query_and_all_of_them_are(tmp_path: Path) -> None:
