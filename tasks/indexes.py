@@ -76,9 +76,12 @@ class OpenIndex:
         if self.only is not None and depth >= len(self.only.rows):
             return self.only.all_of(len(queries), depth)
         with faiss_threads(self.threads):
-            scores, rows = self._ask(
-                self.faiss.search, _fitting(queries, self.dim, self.metric), depth
-            )
+            fitting = _fitting(queries, self.dim, self.metric)
+            scores, rows = self._ask(self.faiss.search, fitting, depth)
+            ended = np.flatnonzero(rows[:, -1] < 0)
+            if ended.size and (wider := self._wider(depth)) is not None:
+                found = self.faiss.search(fitting[ended], depth, params=wider)
+                scores[ended], rows[ended] = found
         return (-scores if self.metric == "l2" else scores), rows
 
     def above(self, query: Singles, score: float) -> Ints:
@@ -111,6 +114,18 @@ class OpenIndex:
     def within(self, rows: Ints) -> OpenIndex:
         """The same index, as if it held only the vectors of (n,) ascending rows, at least one."""
         return replace(self, only=Only.of(rows, self.faiss))
+
+    def _wider(self, depth: int) -> Any:
+        """For a graph, which ends early where ``ef_search`` is less than it is asked for."""
+        import faiss
+
+        known: Any = faiss  # its stubs lack the parameters
+        if not isinstance(self.faiss, faiss.IndexHNSW) or depth > self.n_vectors:
+            return None
+        if self.faiss.hnsw.efSearch >= depth:
+            return None
+        selector = None if self.only is None else self.only.parameters.sel
+        return known.SearchParametersHNSW(sel=selector, efSearch=depth)
 
     def _ask(self, search: Any, queries: Singles, limit: float) -> Any:
         if self.only is None:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import faiss
 import numpy as np
 import pytest
 from pydantic import ValidationError
@@ -62,6 +63,32 @@ def test_more_probes_find_what_fewer_missed_in_the_same_file(tmp_path: Path) -> 
         config = Index(kind="ivf_flat", n_lists=32, n_probe=n_probe).for_searching()
         opened = open_index(tmp_path / "index.faiss", config, threads=1)
         assert (opened.nearest(vectors_of(20, seed=1), 5)[1] == exact).all() == is_exact
+
+
+@pytest.mark.parametrize("metric", ["cosine", "l2"])
+@pytest.mark.parametrize("is_filtered", [False, True])
+def test_a_graph_gives_as_many_as_are_asked_for_although_ef_search_is_less(
+    tmp_path: Path, metric: str, is_filtered: bool
+) -> None:
+    # vectors in clusters, where FAISS with efSearch = 16 ends before it has found 300
+    vectors = np.repeat(vectors_of(100), 10, axis=0) + np.float32(0.3) * vectors_of(1_000, seed=1)
+    queries = vectors_of(20, seed=2)
+    config = Index(kind="hnsw", metric=metric, m=16, ef_search=16)
+    write_index(vectors, config.for_building(), tmp_path / "index.faiss")
+    opened = open_index(tmp_path / "index.faiss", config.for_searching(), threads=1)
+    rows = np.arange(0, 1_000, 2) if is_filtered else np.arange(1_000)
+    found = (opened.within(rows) if is_filtered else opened).nearest(queries, 300)
+    assert all(len(set(row)) == 300 for row in found[1].tolist())
+    assert np.isin(found[1], rows).all()
+    assert (np.diff(found[0], axis=1) <= 0).all()
+
+    plain: Any = faiss.read_index(str(tmp_path / "index.faiss"))
+    plain.hnsw.efSearch = 16
+    few = opened.nearest(queries, 16)[1]
+    unit = queries / np.linalg.norm(queries, axis=1, keepdims=True)
+    asked = queries if metric == "l2" else unit.astype(np.float32)
+    assert (plain.search(asked, 300)[1] < 0).any(axis=1).all()  # FAISS alone
+    assert np.array_equal(plain.search(asked, 16)[1], few)  # and what is enough stays as it is
 
 
 def test_another_seed_learns_other_centroids(tmp_path: Path) -> None:

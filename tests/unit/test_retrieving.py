@@ -411,7 +411,7 @@ def test_small_blocks_and_every_way_to_go_deeper_give_the_same_rankings(
 
 
 APPROXIMATE: list[dict[str, Any]] = [
-    {"kind": "hnsw"},
+    {"kind": "hnsw", "m": 16, "ef_search": 16},
     {"kind": "ivf_flat", "n_lists": 8, "n_probe": 5},
     {"kind": "sq", "sq_type": "4bit"},
     {"kind": "ivf_pq", "n_lists": 4, "n_probe": 4, "pq_m": 4, "pq_bits": 4},
