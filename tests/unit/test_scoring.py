@@ -1,14 +1,29 @@
 """Values and means of a run of the pipeline, from frames."""
 
+import itertools
 from typing import Any
 
 import polars as pl
 import pytest
 
+from schemas.contracts import LabelMethod
 from schemas.errors import StageError
-from schemas.frames import CHUNKS, LABELS, QUERIES, QUERY_METRICS, RANKINGS, RUN_METRICS, TRUTH
+from schemas.experiment import Labelling
+from schemas.families import FAMILIES
+from schemas.frames import (
+    CHUNKS,
+    DOCUMENTS,
+    LABELS,
+    QUERIES,
+    QUERY_METRICS,
+    RANKINGS,
+    RUN_METRICS,
+    TRUTH,
+)
 from schemas.measures import Measure, MeasureError
-from tasks.scoring import average_metrics, score_rankings
+from tasks.labelling import label_corpus
+from tasks.scoring import average_metrics, columns_of_chunks, score_rankings
+from tasks.tie_reports import report_ties
 
 
 def frame(rows: list[tuple[Any, ...]], schema: pl.Schema) -> pl.DataFrame:
@@ -178,3 +193,81 @@ def test_a_mean_is_summed_in_bytewise_order_of_query_ids() -> None:
     assert total == 1.0
     assert 1e-16 + 1e-16 + 1e-16 + 1.0 > 1.0
     assert average_metrics(metrics, truth)["mean"].to_list() == [total / 4]
+
+
+TEXT = "Anna is a maid of honor. Pierre is a count. Natasha dances. Anna watches."
+EDGES = [0, 24, 43, 59, 73]
+
+
+def measures_for(label_method: LabelMethod) -> list[Measure]:
+    """Each family that fits, with each kind of cutoff that it has."""
+    found: list[Measure] = []
+    for name in FAMILIES:
+        for cutoff in ("", "@2", "@30chars"):
+            try:
+                measure = Measure.parse(name + cutoff)
+                measure.check_fits(depth=4, label_method=label_method)
+            except MeasureError:
+                continue
+            found.append(measure)
+    return found
+
+
+@pytest.mark.parametrize("label_method", ["answer_text", "span", "document"])
+def test_a_measure_reads_no_other_column_of_chunks_than_it_says(label_method: Any) -> None:
+    doc_ids = ["a", "b"]
+    chunks = frame(
+        [
+            (f"{doc_id}#{start}-{end}", doc_id, start, end, TEXT[start:end], "Title")
+            for doc_id in doc_ids
+            for start, end in itertools.pairwise(EDGES)
+        ],
+        CHUNKS,
+    )
+    span = {"doc_id": "a", "start": 10, "end": 30, "quote": None, "grade": 2}
+    empty: dict[str, Any] = dict.fromkeys(QUERIES)
+    queries = pl.DataFrame(
+        [
+            empty | {"query_id": "q1", "answers": ["Anna", "count"], "spans": [span]},
+            empty
+            | {"query_id": "q2", "answers": ["Boris"], "qrels": [{"doc_id": "b", "grade": 1}]},
+        ],
+        schema=QUERIES,
+    )
+    labelled = label_corpus(
+        frame([(doc_id, None, TEXT, "{}") for doc_id in doc_ids], DOCUMENTS),
+        chunks,
+        queries,
+        config=Labelling(method=label_method),
+        known_quotes={},
+    )
+    items = doc_ids if label_method == "document" else chunks["chunk_id"].to_list()[:4]
+    rankings = frame(
+        [
+            (query, rank, item, item, -1.0)
+            for query in ("q1", "q2")
+            for rank, item in enumerate(items, 1)
+        ],
+        RANKINGS,
+    )  # all of them tied
+    options: dict[str, Any] = {
+        "label_method": label_method,
+        "min_coverage": 0.5,
+        "level": 1,
+        "depth": 4,
+    }
+    measures = measures_for(label_method)
+    assert len(measures) >= 15
+    values = []
+    for measure in measures:
+        narrow = chunks.select(columns_of_chunks([measure]))
+        results = []
+        for given in (chunks, narrow):
+            frames = rankings, labelled.labels, labelled.truth, given, queries
+            metrics = score_rankings(*frames, measures=[measure], **options)
+            results.append((metrics.rows(), report_ties(*frames, measures=[measure], **options)))
+        assert results[0] == results[1], str(measure)
+        values += [value for *_, value, _ in results[0][0] if value]
+    assert values  # not everything is 0 or NULL
+    everything = set(columns_of_chunks(measures))
+    assert all(set(columns_of_chunks([measure])) <= everything for measure in measures)
