@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import os
 import signal
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from flows.server_processes import Server
     from schemas.home import Home
 
+COLLECT_AFTER = 20_000
+"""New objects before Python looks for cycles; after 700, as by default, imports take longer."""
 LIBRARY_SETTINGS = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
@@ -153,6 +156,7 @@ def _leave_threads(code: int) -> None:
 
 def run(call: Callable[[], Any]) -> int:
     """Call and turn what happens into an exit code; errors become one message on stderr."""
+    gc.set_threshold(COLLECT_AFTER, *gc.get_threshold()[1:])
     try:
         result = call()
         sys.stdout.flush()

@@ -143,29 +143,14 @@ class ArtifactStore:
         names = None if columns is None else list(columns)
         return pl.read_parquet(path, columns=names, use_statistics=False, memory_map=False)
 
-    def frames(
-        self, artifact: Artifact, *, columns: Sequence[str], holding: NDArray[Any] | None = None
-    ) -> Iterator[tuple[int, pl.DataFrame]]:
-        """Read some columns of a frame a part at a time; only a part is in memory.
-
-        Args:
-            artifact: the frame.
-            columns: which.
-            holding: (n,) ascending rows; parts without any of them are not read. None: all are.
-
-        Yields:
-            The first row of each part, and the part.
-        """
+    def frames(self, artifact: Artifact, *, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """Read some columns of a frame a part at a time; only a part is in memory."""
         from pyarrow.parquet import ParquetFile
 
         with ParquetFile(self.path(artifact), pre_buffer=False) as file:
-            start = 0
             for group in range(file.num_row_groups):
-                end = start + file.metadata.row_group(group).num_rows
-                if holding is None or (holding[holding.searchsorted(start) :][:1] < end).any():
-                    table = file.read_row_group(group, columns=list(columns), use_threads=False)
-                    yield start, pl.DataFrame(table).select(columns)
-                start = end
+                part = file.read_row_group(group, columns=list(columns), use_threads=False)
+                yield pl.DataFrame(part).select(columns)
 
     def array(self, artifact: Artifact) -> NDArray[Any]:
         """Map an array, read-only; its type is the one that it was stored with."""

@@ -24,10 +24,10 @@ from tasks.loaded_models import model_in_turn
 from tasks.memory import give_back
 from tasks.models import ResolvedModel
 from tasks.quieting import quiet_libraries
-from tasks.shards import KEY, Vectors
+from tasks.shards import KEY, Keys, Vectors
 from tasks.static_encoding import load_static_encoder
 from tasks.texts import GivenTexts, Texts
-from tasks.vectors import VectorStore, key_of
+from tasks.vectors import VectorStore, is_among, key_of
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -153,7 +153,7 @@ def embed_texts(
     """Embed each text with ``prompt`` before it, each different text once.
 
     Args:
-        texts: what the model reads, without the prompt; all are read, those to encode once more.
+        texts: what the model reads, without the prompt; those that have no vector stay in memory.
         model: its files; see ``resolve_model``.
         config: the experiment's section.
         prompt: ``config.query_prompt`` or ``config.document_prompt``.
@@ -179,10 +179,12 @@ def embed_texts(
         texts = GivenTexts(texts, names)
     if not len(texts):
         raise StageError("there is nothing to embed: no texts came in")
-    keys = np.fromiter((key_of(text, prompt=prompt) for text in texts), KEY, count=len(texts))
-    unique, first = np.unique(keys, return_index=True)
     store = VectorStore(items, _space(model, config, device=device))
-    new = np.flatnonzero(~store.has_many(unique))
+    keys, new = _look_up(texts, store, prompt=prompt)
+    unique = np.unique(keys)
+    while np.count_nonzero(~store.has_many(unique)) > len(new.texts):  # a shard was damaged
+        keys, new = _look_up(texts, store, prompt=prompt)
+    n_encoded, n_unique = 0, len(unique)
     seconds = 0.0
     paid: Paid = {} if config.endpoint is None else NOTHING_PAID
 
@@ -199,13 +201,15 @@ def embed_texts(
             )
         return {}
 
-    if new.size:
+    if new.texts:
         started = monotonic()
         with store.encoding():
             # What another run or process encoded while this one waited is not encoded again.
-            new = np.flatnonzero(~store.has_many(unique))
-            if new.size:
-                paid = encode(Missing(*texts.take(first[new]), keys=unique[new]))
+            new = new.only(~store.has_many(new.keys))
+            n_encoded = len(new.texts)
+            if n_encoded:
+                paid = encode(new)
+        del new
         seconds = monotonic() - started
         give_back()  # the model, before as many vectors as there are texts come in
     stored = store.get_many(keys)  # another writer may have been first, and then holds
@@ -213,15 +217,35 @@ def embed_texts(
         raise StageError(f"{store.folder}: vectors that were just stored are gone. Run it again.")
     figures = {
         "n_texts": len(texts),
-        "n_unique": len(unique),
-        "n_encoded": len(new),
-        "n_reused": len(unique) - len(new),
+        "n_unique": n_unique,
+        "n_encoded": n_encoded,
+        "n_reused": n_unique - n_encoded,
         "n_truncated": int(stored.truncated.sum()),
         "dim": stored.vectors.shape[1],
         "seconds_encode": round(seconds, 3),
         **paid,
     }
     return EmbeddedTexts(stored.vectors, figures)
+
+
+def _look_up(texts: Texts, store: VectorStore, *, prompt: str) -> tuple[Keys, Missing]:
+    """The (n,) key of each text, and each different text that has no vector, by key."""
+    keys, start = np.empty(len(texts), dtype=KEY), 0
+    known = store.keys()
+    new: dict[bytes, tuple[str, str]] = {}
+    for part, names in texts.parts():
+        of_part = keys[start : start + len(part)]
+        of_part[:] = [key_of(text, prompt=prompt) for text in part]
+        for row in np.flatnonzero(~is_among(of_part, known)).tolist():
+            name = repr(part[row][:80]) if names is None else names[row]
+            new.setdefault(of_part[row], (part[row], name))
+        start += len(part)
+    ascending = sorted(new)
+    return keys, Missing(
+        texts=[new[key][0] for key in ascending],
+        names=[new[key][1] for key in ascending],
+        keys=np.array(ascending, dtype=KEY),
+    )
 
 
 def find_missing(

@@ -66,6 +66,12 @@ class Missing:
     names: list[str]
     keys: Keys  # (n,)
 
+    def only(self, chosen: Flags) -> Missing:
+        """Those of them that are (n,) chosen."""
+        rows = np.flatnonzero(chosen).tolist()
+        texts, names = ([of_all[row] for row in rows] for of_all in (self.texts, self.names))
+        return Missing(texts, names, self.keys[rows])
+
 
 def encode_missing(
     missing: Missing,

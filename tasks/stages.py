@@ -138,7 +138,7 @@ def chunk_corpus(
     measurement = Measurement("chunk_corpus")
     store, lengths = store_of(workspace), array("q")
     rows = chunk_rows(
-        (part for _, part in store.frames(documents, columns=columns_of_documents(chunking))),
+        store.frames(documents, columns=columns_of_documents(chunking)),
         chunking,
         tokenizer_file=None if tokenizer_file is None else Path(tokenizer_file),
     )

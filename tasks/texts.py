@@ -8,8 +8,6 @@ from typing import Protocol
 
 import polars as pl
 
-from tasks.vector_blocks import Ints
-
 
 class Texts(Protocol):
     """Texts in a fixed order, and what an error calls each of them."""
@@ -17,11 +15,8 @@ class Texts(Protocol):
     def __len__(self) -> int:
         """How many there are."""
 
-    def __iter__(self) -> Iterator[str]:
-        """Each text."""
-
-    def take(self, rows: Ints) -> tuple[list[str], list[str]]:
-        """The texts of (n,) different rows, in their order, and their names."""
+    def parts(self) -> Iterator[tuple[list[str], Sequence[str] | pl.Series | None]]:
+        """Some texts after the other, with their names; None: they are called by how they begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +29,9 @@ class GivenTexts:
     def __len__(self) -> int:
         return len(self.texts)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.texts)
-
-    def take(self, rows: Ints) -> tuple[list[str], list[str]]:
-        """The texts of (n,) rows, in their order, and their names."""
-        texts = [self.texts[row] for row in rows]
-        if self.names is None:
-            return texts, [repr(text[:80]) for text in texts]
-        return texts, [self.names[row] for row in rows]
+    def parts(self) -> Iterator[tuple[list[str], Sequence[str] | None]]:
+        """All of them at once."""
+        yield list(self.texts), self.names
 
 
 def texts_of(chunks: pl.DataFrame) -> list[str]:

@@ -58,6 +58,13 @@ def key_of(text: str, *, prompt: str) -> bytes:
     return hashlib.sha256(f"{len(prompt)}:{prompt}{text}".encode()).digest()
 
 
+def is_among(keys: Keys, known: Keys) -> Flags:
+    """(n,) which of (n,) keys are among (m,) ascending ones."""
+    if len(known) == 0:
+        return np.zeros(len(keys), dtype=np.bool_)
+    return np.asarray(known[np.searchsorted(known[1:], keys, side="right")] == keys)
+
+
 @dataclass(frozen=True, slots=True)
 class Stored:
     """What a store knows of some keys, in their order; rows that were not found hold zeros."""
@@ -115,6 +122,15 @@ class VectorStore:
         for _ in self._matches(wanted, found):
             pass
         return found[places]
+
+    def keys(self) -> Keys:
+        """(n,) every key that is stored, ascending; whether its vector is whole is not checked.
+
+        Raises:
+            StorageError: the folder cannot be read.
+        """
+        keys = [np.empty(0, dtype=KEY), *(shard.keys for shard in self._shards())]
+        return np.unique(np.concatenate(keys))
 
     def _matches(self, wanted: Keys, found: Flags) -> Iterator[tuple[Shard, Rows, Rows]]:
         """Each usable shard with its rows of keys not yet found, and where these are wanted.
