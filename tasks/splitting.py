@@ -94,6 +94,8 @@ def _structured(config: Chunking, tokenizer: Tokenizer | None, *, is_markdown: b
                     "stand; please report the text, and use chunking.method = 'fixed' until then"
                 )
             if not spans or end > spans[-1][1]:
+                if spans and tokenizer is None:  # the library's overlap leaves out some white space
+                    start = max(start, spans[-1][1] - overlap)
                 spans.append((start, end))
         return spans
 

@@ -92,6 +92,11 @@ def test_chunks_are_slices_in_order_that_cover_the_document(
         assert all(before[1] - after[0] <= overlap for before, after in pairwise(spans))
 
 
+def test_white_space_that_the_library_leaves_out_of_an_overlap_counts() -> None:
+    text = "A sentence. \r\u200b> quote\nword"  # it would begin the second at 11
+    assert cut(text, method="markdown", size=21, overlap=8) == [(0, 21), (13, 26)]
+
+
 @pytest.mark.parametrize("method", METHODS[1:])
 @given(text=TEXTS, size_overlap=SIZES)
 @settings(deadline=None, max_examples=60)

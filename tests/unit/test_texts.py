@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 
@@ -14,7 +13,7 @@ from schemas.frames import CHUNKS
 from schemas.records import Chunk
 from tasks.artifacts import CHARACTERS_AT_ONCE, ROWS_AT_ONCE, ArtifactStore
 from tasks.stored_texts import ChunkTexts
-from tasks.texts import GivenTexts, texts_of
+from tasks.texts import GivenTexts, Texts, texts_of
 
 N = 2 * ROWS_AT_ONCE + 100
 LONG = "é" * (CHARACTERS_AT_ONCE - 1)  # ends its part before there are ROWS_AT_ONCE rows
@@ -44,45 +43,23 @@ def test_a_title_stands_on_a_line_of_its_own_also_an_empty_one() -> None:
     assert texts_of(frame) == ["x", "\nx", "T\n\nx", "é\nx"]
 
 
+def read(texts: Texts) -> tuple[list[str], list[str]]:
+    parts = [(part, part if names is None else list(names)) for part, names in texts.parts()]
+    return [text for part, _ in parts for text in part], [name for _, of in parts for name in of]
+
+
 def test_stored_texts_are_those_of_the_chunks_in_their_order(stored: ChunkTexts) -> None:
     assert len(stored) == N
-    assert list(stored) == TEXTS
-    assert list(stored) == TEXTS  # again from the start
+    assert read(stored) == (TEXTS, NAMES)
+    assert read(stored) == (TEXTS, NAMES)  # again from the start
+    assert read(GivenTexts(TEXTS, NAMES)) == (TEXTS, NAMES)
 
 
-EDGES = [0, 499, 500, 501, 500 + ROWS_AT_ONCE, 501 + ROWS_AT_ONCE, N - 1]
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        np.arange(N),
-        np.arange(N)[::-1],
-        np.random.default_rng(0).permutation(N),
-        np.random.default_rng(1).permutation(N)[:50],
-        np.array(EDGES),
-        np.array(EDGES[::-1]),
-        np.array([N - 1]),
-        np.array([501]),
-        np.array([], dtype=np.int64),
-    ],
-    ids=["all", "backwards", "shuffled", "some", "edges", "edges back", "last", "second", "none"],
-)
-def test_rows_taken_come_in_the_order_asked_for_with_their_names(
-    stored: ChunkTexts, rows: np.ndarray
-) -> None:
-    texts, names = stored.take(rows)
-    assert texts == [TEXTS[row] for row in rows]
-    assert names == [NAMES[row] for row in rows]
-    assert GivenTexts(TEXTS, NAMES).take(rows) == (texts, names)
-
-
-def test_texts_without_names_are_called_by_their_beginnings() -> None:
-    given = GivenTexts(["a", "b" * 100])
-    assert given.take(np.array([1, 0])) == (["b" * 100, "a"], [repr("b" * 80), "'a'"])
+def test_a_part_of_stored_texts_is_small(stored: ChunkTexts) -> None:
+    assert [len(part) for part, _ in stored.parts()] == [501, ROWS_AT_ONCE, N - 501 - ROWS_AT_ONCE]
 
 
 def test_nothing_stored_is_no_text(tmp_path: Path) -> None:
     store = ArtifactStore(str(tmp_path), scratch=tmp_path).prepare()
     empty = ChunkTexts(store, put_chunks(store, []))
-    assert (len(empty), list(empty)) == (0, [])
+    assert (len(empty), read(empty)) == (0, ([], []))
