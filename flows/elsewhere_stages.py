@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from schemas.artifacts import Artifact
+from schemas.counting import counted
 from schemas.errors import StageError
 from tasks import stages
 from tasks.elsewhere import asked_depth
@@ -40,8 +41,9 @@ def retrieve_elsewhere(pipeline: Pipeline, searched: Searched) -> dict[str, Arti
     n_unmatched = artifacts["unmatched"].n_items
     if retrieval.rerank is not None and n_unmatched:
         raise StageError(
-            f"{n_unmatched} results of retrieval.{retrieval.elsewhere} are nowhere in the corpus: "
-            "without their texts they cannot be reranked. Leave out retrieval.rerank, or evaluate "
+            f"{counted(n_unmatched, 'result')} of retrieval.{retrieval.elsewhere} "
+            f"{'is' if n_unmatched == 1 else 'are'} nowhere in the corpus: without texts "
+            "there is no reranking. Leave out retrieval.rerank, or evaluate "
             "with the corpus that the retriever searches."
         )
     for note in notes_of(pipeline):

@@ -9,6 +9,7 @@ from typing import Any
 
 from flows.grid_reports import GridReport
 from flows.printing import is_interactive, print_rows, say
+from schemas.counting import counted
 from schemas.grids import Grid
 from schemas.home import Home
 from tasks.progress import progress_writer
@@ -34,7 +35,7 @@ def experiment_and_print(
     refuse_unlikely(logical_date)
     survey_grid(grid.experiments, home, night=logical_date, say=say)
     say(f"home {home.path}")
-    say(f"{grid.name}: {len(grid.experiments)} runs")
+    say(f"{grid.name}: {counted(len(grid.experiments), 'run')}")
 
     def flow_of_grid() -> Any:
         from flows.run_experiment import run_experiment
@@ -105,7 +106,10 @@ def plan_and_print(grid: Grid, home: Home, *, format: str) -> int:
     texts = {"new": 20, "shared": 20, "cached": 20}
     print_rows(rows, PLAN_COLUMNS, format=format, texts=texts)
     n_new = sum(row["n_new"] for row in rows)
-    say(f"{len(rows)} runs, {n_new} stages to compute at most; --dry-run has computed nothing")
+    say(
+        f"{counted(len(rows), 'run')}, {counted(n_new, 'stage')} to compute at most; "
+        "--dry-run has computed nothing"
+    )
     if any(row["texts_to_embed"] is None or row["llm_calls"] is None for row in rows):
         say("– stands where a cost cannot be known before a new stage has run")
     return 0
@@ -127,8 +131,8 @@ def _end(report: GridReport) -> int:
     failed = [run for run in report.runs if run.status == "failed"]
     if failed:
         say(
-            f"error: {len(failed)} of {len(report.runs)} runs failed, the others have landed; "
-            "run it again: finished stages are reused"
+            f"error: {len(failed)} of {counted(len(report.runs), 'run')} failed, the others have "
+            "landed; run it again: finished stages are reused"
         )
     return 1 if failed else 0
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from flows.canary_moves import CanaryMove, find_canary_move
 from flows.changed_documents import SHOWN, DocumentChanges, find_changed_documents
+from schemas.counting import counted
 from schemas.home import Home
 from warehouse.anchors import Move, find_moves
 from warehouse.changes import Change, RunChanges, StageChange, count_touched, find_changes
@@ -150,7 +151,7 @@ def _document_lines(why: Why) -> Iterator[str]:
     if kinds:
         touched = ""
         if why.n_lost:
-            touched = f"; {why.n_touched} of {why.n_lost} lost queries touch them"
+            touched = f"; {why.n_touched} of {counted(why.n_lost, 'lost query')} touch them"
         yield f"documents: {', '.join(kinds)}{touched}"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from schemas.counting import counted
 from schemas.experiment import digest_of
 from warehouse.grid_runs import GridRunRow, measures_of
 
@@ -149,10 +150,8 @@ def _why_not(run: GridRunRow, primary: str) -> str | None:
     if row is None or row.coverage is None or not row.n_scored:
         return f"no query has a value of {primary}"
     if row.coverage < MIN_COVERAGE:
-        return (
-            f"{row.n_failed} of {row.n_scored + row.n_failed} values of {primary} failed, more "
-            f"than {1 - MIN_COVERAGE:.0%}"
-        )
+        n_values = counted(row.n_scored + row.n_failed, "value")
+        return f"{row.n_failed} of {n_values} of {primary} failed, more than {1 - MIN_COVERAGE:.0%}"
     return None
 
 

@@ -79,6 +79,8 @@ def _survey(
 
 
 def _runs(names: list[str], n_all: int) -> str:
+    if n_all == 1:
+        return f"in {names[0]}"
     if len(names) == n_all:
         return f"in all {n_all} runs"
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""

@@ -15,6 +15,7 @@ from xml.etree import ElementTree  # writes only
 
 from flows.night_reports import NightReport, Outcome
 from flows.printing import clean
+from schemas.counting import counted
 from warehouse.comparisons import Comparison, MeasureComparison, QueryLoss, Verdict
 
 Result = Literal["passed", "failure", "error", "skipped"]
@@ -107,7 +108,7 @@ def describe(item: MeasureComparison) -> str:
         p = "" if item.p_adjusted is None else f", p {item.p_adjusted:.2g}"
         parts.append(
             f"{item.baseline_mean:.4f} to {item.mean:.4f} ({item.difference:+.4f}{interval}{p}); "
-            f"{item.n_worse} of {item.n_pairs} queries lost, {item.n_better} gained"
+            f"{item.n_worse} of {counted(item.n_pairs, 'query')} lost, {item.n_better} gained"
         )
     if item.reason:
         parts.append(item.reason)

@@ -10,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from schemas.checks import Checks
+from schemas.counting import counted
 from schemas.errors import RankhouseError
 from schemas.experiment import Summary
 from tasks import stages
@@ -81,7 +82,7 @@ def _judge_anchor(pipeline: Pipeline, checks: Checks, summary: Summary) -> None:
     )
     failed = pipeline.runs["judge_anchor"].output.figures["n_failed_items"]
     if failed:
-        message = f"the judge's anchor: {failed} items could not be judged"
+        message = f"the judge's anchor: {counted(failed, 'item')} could not be judged"
         logger.warning("%s", message)
         pipeline.unchecked.append(message)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from flows.printing import print_json, print_rows, say
 from flows.scoring_files import ScoredFiles, ScoredRun
+from schemas.counting import counted
 
 N_NAMED = 5
 """Missing queries that are named on stderr; JSON names them all."""
@@ -38,10 +39,8 @@ def _say_missing(scored: ScoredFiles, run: ScoredRun, is_complete: bool) -> None
     if missing:
         named = ", ".join(missing[:N_NAMED]) + (", …" if len(missing) > N_NAMED else "")
         what = "count as 0 (--intersection leaves them out)" if is_complete else "are left out"
-        say(
-            f"{run.name}: {len(missing)} of {len(scored.query_ids)} queries not in the run {what}: "
-            f"{named}"
-        )
+        queries = counted(len(scored.query_ids), "query")
+        say(f"{run.name}: {len(missing)} of {queries} not in the run {what}: {named}")
     if run.n_ignored:
         say(f"{run.name}: {run.n_ignored} of its queries not in {scored.qrels}: ignored")
 
@@ -51,8 +50,8 @@ def _say_ties(run: ScoredRun) -> None:
         return
     ties = run.ties
     say(
-        f"{run.name}: {ties.n_tied} of {ties.n_queries} queries depend on the order of tied "
-        f"documents, {ties.n_near} on that of scores less than 1e-6 apart"
+        f"{run.name}: {ties.n_tied} of {counted(ties.n_queries, 'query')} depend on the order of "
+        f"tied documents, {ties.n_near} on that of scores less than 1e-6 apart"
     )
     for name, (low, high) in ties.bounds.items():
         if low != high:

@@ -12,6 +12,7 @@ import polars as pl
 
 from flows.past_runs import PastRun, read_past_run, score_again
 from schemas.comparability import comparability_key
+from schemas.counting import counted
 from schemas.errors import RankhouseError
 from schemas.home import Home
 from schemas.measures import Measure, MeasureError
@@ -65,7 +66,7 @@ def recompute(
             frames = _compute(connection, batch, folders, done)
             if frames:
                 done.parts.append(Spool(home).put_values(frames).parent.name)
-            report(f"{min(start + RUNS_IN_A_PART, len(wanted))} of {len(wanted)} runs")
+            report(f"{min(start + RUNS_IN_A_PART, len(wanted))} of {counted(len(wanted), 'run')}")
     return done
 
 

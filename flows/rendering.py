@@ -9,6 +9,7 @@ from typing import Any
 from flows.printing import clean, render_table
 from flows.remarks import home_of, lowest_queries, remarks
 from flows.reporting import Report
+from schemas.counting import counted
 
 
 def render(report: Report, *, prefix: str = "") -> str:
@@ -35,10 +36,10 @@ def _heading(report: Report) -> Iterator[str]:
     labelling = settings["labelling"]
     yield clean(f"{report.experiment} · {report.logical_date} · run {report.run_id}")
     corpus = _shortest(settings["corpus"]["path"])
-    yield clean(f"  corpus     {corpus}: {sizes['n_documents']} documents")
+    yield clean(f"  corpus     {corpus}: {counted(sizes['n_documents'], 'document')}")
     benchmark, split = _shortest(settings["benchmark"]["path"]), settings["benchmark"]["split"]
     of_split = "" if split is None else f" of split {split}"
-    yield clean(f"  benchmark  {benchmark}: {sizes['n_queries']} queries{of_split}")
+    yield clean(f"  benchmark  {benchmark}: {counted(sizes['n_queries'], 'query')}{of_split}")
     yield f"  chunks     {sizes['n_chunks']}: {_chunking(chunking)}"
     if sizes["dim"] is not None:
         yield clean(f"  model      {_shortest(embedding['model'])}, {sizes['dim']} dimensions")
@@ -125,7 +126,7 @@ def _index_loss(report: Report) -> str:
     if not isinstance(recalls, dict) or not recalls:
         return ""
     n = report.sizes["n_ann_queries"]
-    over = f" (over {n} sampled queries)" if n != report.sizes["n_queries"] else ""
+    over = f" (over {counted(n, 'sampled query')})" if n != report.sizes["n_queries"] else ""
     values = ", ".join(f"{name} {value:.4f}" for name, value in recalls.items())
     return f"{values}: the share of the exact nearest chunks that the index found{over}"
 

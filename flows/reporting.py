@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from flows.elsewhere_stages import notes_of
 from flows.results import RunContext, metrics_of, run_row
 from flows.retrieval_stages import last_retrieving
+from schemas.counting import counted
 
 if TYPE_CHECKING:
     from flows.pipeline import Pipeline
@@ -158,10 +159,10 @@ def _listed(value: JsonValue) -> list[str]:
 def _detail(figures: Mapping[str, JsonValue]) -> str | None:
     if "n_pairs" in figures:
         known = f", {figures['n_reused']} known" if figures["n_reused"] else ""
-        return f"{figures['n_scored']} pairs scored{known}"
+        return f"{counted(figures['n_scored'], 'pair')} scored{known}"
     if "n_encoded" not in figures:
         return None
     known = f", {figures['n_reused']} known" if figures["n_reused"] else ""
-    tokens = f", {figures['tokens']:,} tokens" if figures.get("tokens") else ""
+    tokens = f", {counted(figures['tokens'], 'token')}" if figures.get("tokens") else ""
     cost = f", {figures['cost']:.4f} {figures['currency']}" if figures.get("cost") else ""
-    return f"{figures['n_encoded']} texts encoded{known}{tokens}{cost}"
+    return f"{counted(figures['n_encoded'], 'text')} encoded{known}{tokens}{cost}"

@@ -31,6 +31,7 @@ from flows.preflight import Inputs
 from flows.provenance import tags_of
 from flows.results import RunContext, failed_frames_of, frames_of, run_row
 from flows.sharing import GridStoppedError, SharedStages
+from schemas.counting import counted
 from schemas.errors import ConfigurationError, ValidationRefusedError
 from schemas.experiment import Experiment
 from schemas.grids import primary_measure_of
@@ -153,7 +154,9 @@ def run_experiment(
     _show_in_prefect(report)
     data = report.model_dump(mode="json")
     if report.n_failed:
-        return Failed(data=data, message=f"{report.n_failed} of {len(reports)} runs failed")
+        return Failed(
+            data=data, message=f"{report.n_failed} of {counted(len(reports), 'run')} failed"
+        )
     return Completed(data=data)
 
 

@@ -15,6 +15,7 @@ import polars as pl
 from flows.past_runs import PastRun, read_chunks, read_past_run, read_rows
 from flows.printing import defuse_cell
 from flows.trec_exports import export_trec
+from schemas.counting import counted
 from schemas.frames import QUERIES, RANKINGS
 from tasks.new_files import refuse_existing, write_new_files
 from warehouse.files import why_unwritten
@@ -127,7 +128,10 @@ def _export_ragas(
         lines.append(json.dumps(known, ensure_ascii=False) + "\n")
     name = f"{run.run_id}.ragas.jsonl"
     write_new_files(folder, {name: "".join(lines)})
-    return [f"{folder / name}: {len(lines)} rows, the first {n_contexts} contexts each"]
+    return [
+        f"{folder / name}: {counted(len(lines), 'row')}, the first "
+        f"{counted(n_contexts, 'context')} each"
+    ]
 
 
 def _responses(connection: DuckDBPyConnection, run_id: str) -> dict[str, str]:
@@ -161,4 +165,4 @@ def _export_sheet(connection: DuckDBPyConnection, run: PastRun, folder: Path) ->
         writer.writerow([defuse_cell(cell) for cell in row])
     name = f"{run.run_id}.csv"
     write_new_files(folder, {name: stream.getvalue()})
-    return [f"{folder / name}: {len(cells)} queries"]
+    return [f"{folder / name}: {counted(len(cells), 'query')}"]

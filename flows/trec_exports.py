@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from flows.past_runs import PastRun, read_rows
+from schemas.counting import counted
 from schemas.frames import LABELS, RANKINGS
 from tasks.new_files import write_new_files
 from tasks.trec_ids import encode_id
@@ -37,18 +38,21 @@ def export_trec(connection: DuckDBPyConnection, run: PastRun, folder: Path) -> l
     told = [f"{folder / name}" for name in names.values()]
     n_lost = judged.filter(pl.col("kind") == "lost").height
     if n_lost:
-        told.append(f"{n_lost} judged items lost/… stand for lost ground truth")
+        told.append(f"for lost ground truth: {counted(n_lost, 'judged item')} lost/…")
     if unscored:
-        told.append(f"{len(unscored)} queries that are not scored are left out of the qrels")
+        told.append(f"queries that are not scored, left out of the qrels: {len(unscored):,}")
     n_empty = judged.select("query_id").unique().join(rankings, on="query_id", how="anti").height
     if n_empty:
-        told.append(f"{n_empty} judged queries retrieved nothing: trec_eval counts them with -c")
+        told.append(
+            f"{counted(n_empty, 'judged query')} retrieved nothing: trec_eval counts such with -c"
+        )
     if level != 1:
         told.append(f"relevant from grade {level} on: trec_eval -l {level}")
     n_moved = _n_moved(rankings)
     if n_moved:
         told.append(
-            f"{n_moved} queries have tied items whose order differs once ids are percent-encoded"
+            f"{counted(n_moved, 'query', ('has', 'have'))} tied items whose order differs once ids "
+            "are percent-encoded"
         )
     return told
 

@@ -11,6 +11,7 @@ from datetime import date, time
 from pathlib import Path
 from typing import Any
 
+from schemas.counting import counted
 from schemas.errors import ConfigurationError
 from schemas.experiment import MISSING, digest_of
 from schemas.settings import flatten, why_unknown
@@ -47,8 +48,7 @@ def refuse_faults(faults: list[str], path: Path) -> None:
     if faults:
         lines = "\n".join(f"  {fault}" for fault in faults)
         raise ConfigurationError(
-            f"{path}: {len(faults)} setting{'s'[: len(faults) > 1]} of the grid cannot be used:\n"
-            f"{lines}"
+            f"{path}: {counted(len(faults), 'setting')} of the grid cannot be used:\n{lines}"
         )
 
 

@@ -27,6 +27,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from schemas.counting import counted
 from schemas.errors import ConfigurationError, UsageError
 from schemas.experiment import Experiment, absolute_paths
 from schemas.grid_files import GridFile, read_grid_file, refuse_faults
@@ -79,9 +80,10 @@ def read_grid(path: Path, settings: tuple[str, ...] = ()) -> Grid:
         )
     kept, notes = _drop_excluded(list(_combine(parts)), parts.excludes)
     if not kept:
-        raise ConfigurationError(
-            f"{path}: [[exclude]] drops all {n_combinations} combinations; nothing is left to run"
+        every = (
+            f"all {counted(n_combinations, 'combination')}" if n_combinations > 1 else "the one run"
         )
+        raise ConfigurationError(f"{path}: [[exclude]] drops {every}; nothing is left to run")
     experiments = _validate(kept, path)
     try:
         primary = primary_measure_of(parts.primary, experiments)
@@ -107,8 +109,8 @@ def choose(grid: Grid, *, only: Sequence[str] = (), limit: int | None = None) ->
             near = difflib.get_close_matches(pattern, names, n=1, cutoff=0.0)
             part = near[0].rpartition(":")[2].partition(",")[0]
             raise UsageError(
-                f"--only {pattern!r} fits none of the {len(names)} runs of the grid; the nearest "
-                f"is {near[0]!r}, and a glob such as '*{part}*' fits several"
+                f"--only {pattern!r} fits none of the {counted(len(names), 'run')} of the grid; "
+                f"the nearest is {near[0]!r}, and a glob such as '*{part}*' fits several"
             )
     chosen = [
         experiment
@@ -119,8 +121,8 @@ def choose(grid: Grid, *, only: Sequence[str] = (), limit: int | None = None) ->
     ]
     if limit is not None and len(chosen) > limit:
         raise UsageError(
-            f"the grid has {len(chosen)} runs, more than --limit {limit}; raise the limit, choose "
-            "runs with --only, or take values out of [grid]"
+            f"the grid has {counted(len(chosen), 'run')}, more than --limit {limit}; raise the "
+            "limit, choose runs with --only, or take values out of [grid]"
         )
     return replace(grid, experiments=tuple(chosen))
 

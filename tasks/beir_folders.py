@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from schemas.counting import counted
 from schemas.errors import InputError
 from schemas.records import Query
 from tasks.corpora import jsonl_rows
@@ -64,8 +65,8 @@ def _judgement_lines(file: SourceFile) -> Iterator[Located[Fields]]:
         fields = line.record.split("\t")
         if len(fields) != 3:
             line.refuse(
-                f"expected query-id, corpus-id and score with tabs between, but got {len(fields)} "
-                f"field{'s'[: len(fields) > 1]}"
+                f"expected query-id, corpus-id and score with tabs between, but got "
+                f"{counted(len(fields), 'field')}"
             )
         query_id, doc_id, score = fields
         if line.line != 1 or score != "score":

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from schemas.counting import counted
 from schemas.errors import StageError
 from schemas.frames import FAILED_QUERIES, LATENCIES, RANKINGS, UNMATCHED
 from schemas.retrievers import Retrieval
@@ -107,9 +108,10 @@ def unmatched_notes(unmatched: pl.DataFrame, n_results: int) -> list[str]:
         return []
     examples = ", ".join(unmatched["given"].head(EXAMPLES))
     more = ", …" if unmatched.height > EXAMPLES else ""
+    of_all = counted(n_results, "result", ("is", "are"))
     return [
-        f"{unmatched.height} of {n_results} results are nowhere in the corpus ({examples}{more}); "
-        "they keep their rank and are never relevant"
+        f"{unmatched.height} of {of_all} nowhere in the corpus ({examples}{more}): ranked as "
+        "given, and never relevant"
     ]
 
 
@@ -118,8 +120,9 @@ def refuse_many_failures(answers: Answers, n_queries: int, *, most: float, who: 
     n_failed = len(answers.failed)
     if n_failed and n_failed > most * n_queries:
         query_id, reason = next(iter(answers.failed.items()))
+        of_all = counted(n_queries, "query", ("was", "were"))
         raise StageError(
-            f"{who}: {n_failed} of {n_queries} queries were not answered, more than the share of "
-            f"{most:g} that retrieval.http.max_failed allows; query {query_id!r}: {reason}. What "
+            f"{who}: {n_failed} of {of_all} not answered, more than the share of {most:g} that "
+            f"retrieval.http.max_failed allows; query {query_id!r}: {reason}. What "
             "was answered is kept: the next run asks for the rest."
         )

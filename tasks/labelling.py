@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from schemas.counting import counted
 from schemas.errors import InputError
 from schemas.experiment import Labelling
 from schemas.frames import LABELS
@@ -114,7 +115,7 @@ def _label_by_answers(
         named = ", ".join(
             repr(answer if len(answer) <= 80 else answer[:79] + "…") for answer in given[:3]
         )
-        reason = f"none of its {len(given)} answers is in any chunk: {named}"
+        reason = f"none of its {counted(len(given), 'answer')} is in any chunk: {named}"
         rows.add_lost(
             query_id, "answer", ANSWER_GAIN, doc_id=None, cause="answer_absent", reason=reason
         )

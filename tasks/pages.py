@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from schemas.counting import counted
 from schemas.errors import InputError
 from tasks import pages_child
 
@@ -99,8 +100,8 @@ def _joined(pages: list[str], title: str | None, path: Path) -> Pages:
             length += len(page)
     if not parts:
         raise InputError(
-            f"no text was found on its {len(pages)} pages: it may be scanned; give it a text "
-            "layer (OCR) first",
+            f"no text was found on its {counted(len(pages), 'page')}: it may be scanned; give it a "
+            "text layer (OCR) first",
             path=path,
         )
     return Pages("".join(parts), tuple(starts), title)

@@ -6,6 +6,7 @@ import json
 
 import polars as pl
 
+from schemas.counting import counted
 from schemas.errors import InputError
 from schemas.frames import FAILED_QUERIES, LATENCIES, RANKINGS, UNMATCHED
 from tasks.elsewhere import Elsewhere, latencies, unmatched_notes
@@ -128,9 +129,15 @@ def _notes(missing: list[str], n_ignored: int) -> list[str]:
     notes = []
     if missing:
         shown = ", ".join(missing[:EXAMPLES]) + (", …" if len(missing) > EXAMPLES else "")
-        notes.append(f"{len(missing)} queries are missing from the run and count as 0: {shown}")
+        notes.append(
+            f"{counted(len(missing), 'query', ('is', 'are'))} missing from the run, which counts "
+            f"as 0: {shown}"
+        )
     if n_ignored:
-        notes.append(f"{n_ignored} queries of the run are not in the benchmark and are ignored")
+        notes.append(
+            f"{counted(n_ignored, 'query', ('is', 'are'))} in the run and not in the benchmark: "
+            "ignored"
+        )
     return notes
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 from numpy.typing import NDArray
 
+from schemas.counting import counted
 from schemas.errors import InputError
 from tasks.trec_bytes import Buffer, lines_of, load_bytes, name_of, show_id, tidy_blanks
 
@@ -175,7 +176,7 @@ def _read_lines(source: str, data: Buffer, kind: Kind, order: str) -> pa.Table:
             if len(fields) in (4, 6) and order:
                 hint = f"; the order of the files is {order}"
             raise InputError(
-                f"the line has {len(fields)} field{'s'[: len(fields) > 1]}, "
+                f"the line has {counted(len(fields), 'field')}, "
                 f"but a {kind} line has {len(columns)}: {names}{hint}",
                 path=source,
                 line=line_number,

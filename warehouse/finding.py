@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from schemas.counting import counted
 from schemas.errors import UsageError
 
 if TYPE_CHECKING:
@@ -124,8 +125,8 @@ def _count_back(runs: list[tuple[str, str]], n_back: int, text: str) -> str:
     same = [run_id for run_id, name in runs if name == experiment]
     if n_back >= len(same):
         raise UsageError(
-            f"run {text!r}: there are only {len(same)} runs of {experiment!r}; "
-            f"the first is latest~{len(same) - 1}"
+            f"run {text!r}: there {'is' if len(same) == 1 else 'are'} only "
+            f"{counted(len(same), 'run')} of {experiment!r}; the first is latest~{len(same) - 1}"
         )
     return same[n_back]
 

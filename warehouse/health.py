@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schemas.counting import counted
 from schemas.errors import StorageError
 from schemas.home import Home
 from warehouse.crashes import find_starts
@@ -174,7 +175,7 @@ def _last_run(
 def _last_load(connection: DuckDBPyConnection, now: datetime) -> Iterator[Finding]:
     row = connection.execute("SELECT max(loaded_at), count(*) FROM runs").fetchone()
     if row is not None and row[0] is not None:
-        detail = f"last load {_ago(now - row[0])} ago, {row[1]:,} runs"
+        detail = f"last load {_ago(now - row[0])} ago, {counted(row[1], 'run')}"
         yield Finding("warehouse", "last load", "ok", detail)
 
 

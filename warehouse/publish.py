@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from schemas.counting import counted
 from schemas.errors import ConfigurationError, StorageError
 from schemas.home import Home
 from warehouse.faults import how_to_restore
@@ -127,8 +128,8 @@ def _refuse_fewer_runs(warehouse: OpenWarehouse, home: Home) -> None:
     n_runs = count_runs_taken(warehouse.connection)
     if n_published is not None and n_published > n_runs:
         raise StorageError(
-            f"{home.published} holds {n_published:,} runs and {home.warehouse} only {n_runs:,}: "
-            "the copy was not replaced. Was the warehouse lost? Move it away; then "
+            f"{home.published} holds {counted(n_published, 'run')} and {home.warehouse} only "
+            f"{n_runs:,}: the copy was not replaced. Was the warehouse lost? Move it away; then "
             f"{how_to_restore(home.warehouse)} If fewer runs are right, move the copy away and: "
             "rankhouse warehouse load"
         )

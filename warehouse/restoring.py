@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from schemas.counting import counted
 from schemas.errors import StorageError
 from warehouse.faults import PUBLISHED, how_to_restore
 from warehouse.retaining import PRUNED
@@ -33,7 +34,8 @@ def refuse_lost(path: Path) -> None:
             f"{copy.name} away: a new warehouse is made when neither is there."
         )
     raise StorageError(
-        f"{path}: missing, and {copy.name} beside it holds {n_runs:,} runs. {how_to_restore(path)}"
+        f"{path}: missing, and {copy.name} beside it holds {counted(n_runs, 'run')}. "
+        f"{how_to_restore(path)}"
     )
 
 

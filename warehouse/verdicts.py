@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from schemas.counting import counted
 from warehouse.comparisons import MeasureComparison, Verdict
 
 TOLERANCE = 1e-12
@@ -221,10 +222,12 @@ def _sentence(item: MeasureComparison) -> str:
         n = item.n_worse if item.verdict == "worse" else item.n_better
         return (
             f"{item.measure} {moved} by {abs(item.difference):.4f}{interval}{chance}, "
-            f"on {n} of {item.n_pairs} queries"
+            f"on {n} of {counted(item.n_pairs, 'query')}"
         )
     if item.difference == 0 and item.n_unchanged == item.n_pairs:
-        text = f"{item.measure} is {item.mean or 0:.4f} as before on all {item.n_pairs} queries"
+        queries = counted(item.n_pairs, "query")
+        all_of = queries if item.n_pairs == 1 else f"all {queries}"
+        text = f"{item.measure} is {item.mean or 0:.4f} as before on {all_of}"
     else:
         text = f"{item.measure} {moved} by {abs(item.difference):.4f}{interval}{chance}"
     return f"{text}: {item.reason}" if item.reason else text

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flows.printing import format_option, print_rows, say
+from schemas.counting import counted
 from schemas.errors import FindingError
 
 if TYPE_CHECKING:
@@ -85,7 +86,10 @@ def prune(store: str | None, older_than: int | None, dry_run: bool) -> None:
             artifacts.forget(name)
     verb = "would delete" if dry_run else "deleted"
     n_bytes = sum(size for _, size in unused)
-    click.echo(f"{verb} {len(gone)} stages and {len(unused)} artifacts, {n_bytes:,} bytes")
+    click.echo(
+        f"{verb} {counted(len(gone), 'stage')} and {counted(len(unused), 'artifact')}, "
+        f"{counted(n_bytes, 'byte')}"
+    )
 
 
 @command.command()
@@ -110,12 +114,13 @@ def verify(store: str | None, format: str) -> None:
     ]
     found = [{"artifact": name, "damage": "altered"} for name in damaged]
     unique = {row["artifact"]: row for row in [*missing, *found]}
-    say(f"hashed {len(artifacts.names())} artifacts in {time.perf_counter() - started:.1f} s")
+    seconds = time.perf_counter() - started
+    say(f"hashed {counted(len(artifacts.names()), 'artifact')} in {seconds:.1f} s")
     print_rows(unique.values(), ["artifact", "damage"], format=format)
     if unique:
         raise FindingError(
-            f"{len(unique)} artifacts are damaged; the next run that needs one computes it again, "
-            "and `rankhouse cache prune` deletes what nothing refers to"
+            f"{counted(len(unique), 'artifact', ('is', 'are'))} damaged; the next run that needs "
+            "one computes it again, and `rankhouse cache prune` deletes what nothing refers to"
         )
 
 

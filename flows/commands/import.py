@@ -9,6 +9,7 @@ import click
 
 from flows.asking import Night
 from flows.printing import say
+from schemas.counting import counted
 from schemas.home import find_home
 
 DEFAULT_MEASURES = ("ndcg@10", "ap@100", "rr@10", "precision@10", "recall@100")
@@ -77,19 +78,20 @@ def command(
         )
         started.finish(imported.frames)
     load_and_say(home, run_id)
-    say(f"run {run_id} of {name}: {imported.n_queries} queries")
+    are = ("is", "are")
+    say(f"run {run_id} of {name}: {counted(imported.n_queries, 'query')}")
     if imported.n_ignored:
-        say(f"{imported.n_ignored} queries are not in the qrels and were left out")
+        say(f"{counted(imported.n_ignored, 'query', are)} not in the qrels and left out")
     if imported.n_missing:
-        say(f"{imported.n_missing} queries are not in the run: nothing retrieved")
+        say(f"{counted(imported.n_missing, 'query', are)} not in the run: nothing retrieved")
     if imported.n_irrelevant:
         say(
-            f"{imported.n_irrelevant} queries have nothing relevant at level {level}: they are not "
-            "scored (rankhouse trec counts them as 0)"
+            f"{counted(imported.n_irrelevant, 'query', ('has', 'have'))} nothing relevant at level "
+            f"{level}: not scored (rankhouse trec counts 0)"
         )
     if imported.n_cut:
         say(
-            f"--depth {depth}: {imported.n_cut} items of {imported.n_queries_cut} queries were "
-            "left out"
+            f"--depth {depth}: {counted(imported.n_cut, 'item')} of "
+            f"{counted(imported.n_queries_cut, 'query')} left out"
         )
     click.echo(run_id)

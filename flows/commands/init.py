@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flows.printing import format_option, print_rows, say
+from schemas.counting import counted
 
 if TYPE_CHECKING:
     from schemas.records import Document, Query
@@ -62,7 +63,10 @@ def command(folder: Path, questions: Path | None, into: Path, format: str) -> No
 
     kind = "example queries" if questions is None else "queries with answers"
     rows = [
-        {"file": str(paths[1]), "holds": f"an experiment over {len(documents)} documents"},
+        {
+            "file": str(paths[1]),
+            "holds": f"an experiment over {counted(len(documents), 'document')}",
+        },
         {"file": str(paths[0]), "holds": f"{len(queries)} {kind}"},
     ]
     print_rows(rows, ["file", "holds"], format=format)
@@ -97,7 +101,8 @@ def _remark(documents: list[Document], queries: list[Query], *, is_example: bool
         )
     lost = lost_answers(documents, queries)
     if not lost:
-        return f"all {len(queries)} queries have an answer that stands in a document"
+        n_queries = counted(len(queries), "query")
+        return f"every query has an answer that stands in a document ({n_queries})"
     shown = ", ".join(lost[:EXAMPLES_NAMED]) + (", …" if len(lost) > EXAMPLES_NAMED else "")
     return (
         "queries whose answer stands in no document word for word, and which count as not found: "

@@ -8,6 +8,7 @@ import click
 
 from flows.asking import Night
 from flows.printing import say
+from schemas.counting import counted
 from schemas.home import find_home
 
 
@@ -42,5 +43,5 @@ def command(names: tuple[str, ...], since: date | None) -> int:
         say(f"skipped {len(done.skipped) - 10} more")
     if done.n_runs:
         load_and_say(home, *done.parts)
-    say(f"{done.n_values:,} values added to {done.n_runs} runs")
+    say(f"{counted(done.n_values, 'value')} added to {counted(done.n_runs, 'run')}")
     return 0

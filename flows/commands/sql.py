@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from flows.printing import format_option, print_rows, say
+from schemas.counting import counted
 from schemas.home import find_home
 
 
@@ -50,7 +51,7 @@ def command(statement: str, output: Path | None, format: str) -> None:
     sql = sys.stdin.read() if statement == "-" else statement
     with open_published(find_home()) as connection:
         if output is not None:
-            say(f"{output}: {export_query(connection, sql, output):,} rows")
+            say(f"{output}: {counted(export_query(connection, sql, output), 'row')}")
             return
         columns, rows = ask(connection, sql)
         print_rows(mappings(columns, rows, format=format), columns, format=format, trim=True)

@@ -9,6 +9,7 @@ import click
 
 from flows.asking import LONGEST_WAIT, Seconds
 from flows.printing import format_option, print_rows, say
+from schemas.counting import counted
 from schemas.errors import FindingError, StorageError
 from schemas.home import find_home
 
@@ -58,7 +59,7 @@ def load(refused: bool, wait: float) -> int:
     home = find_home().prepare()
     is_damaged = fault_of_copy(home) is not None
     if refused:
-        say(f"{len(retry_refused(home))} refused parts are tried again")
+        say(f"{counted(len(retry_refused(home)), 'refused part', ('is', 'are'))} tried again")
     report = load_parts(home, patience=wait, is_copy_damaged=is_damaged)
     say(f"loaded {len(report.loaded)}, {len(report.waiting)} left in the spool")
     if is_damaged and report.is_published:
@@ -108,7 +109,9 @@ def verify(sample: int, seed: int, format: str) -> int:
         format=format,
     )
     if broken:
-        raise FindingError(f"{home.warehouse}: {len(broken)} rows break a rule")
+        raise FindingError(
+            f"{home.warehouse}: {counted(len(broken), 'row', ('breaks', 'break'))} a rule"
+        )
     say(f"{home.warehouse}: sound")
     return 0
 

@@ -543,8 +543,8 @@ def test_measures_of_a_run_file_equal_those_of_rankhouse_trec_on_the_same_files(
     assert values["q13"]["ndcg@10"] == 0
     assert 0.05 < trec["measures"]["ndcg@10"] < 0.9
     notes = " ".join(report["retrieval_notes"])
-    assert "1 queries are missing from the run and count as 0: q13" in notes
-    assert "1 queries of the run are not in the benchmark" in notes
+    assert "1 query is missing from the run, which counts as 0: q13" in notes
+    assert "1 query is in the run and not in the benchmark: ignored" in notes
     assert "results are nowhere in the corpus" in notes
     run.write_bytes(gzip.compress(gzip.decompress(run.read_bytes()).replace(b"0.75", b"0.1")))
     again = command.evaluate(experiment)

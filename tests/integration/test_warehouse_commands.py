@@ -362,7 +362,7 @@ def test_latest_before_is_of_the_same_experiment(home: Home, rankhouse: Rankhous
         ("0198", "5 runs begin or end so"),
         ("01980000-0000-7000-8000-000000000009", "the nearest: 01980000"),
         ("zzz", "the newest: 01980000"),
-        ("latest~1", "there are only 1 runs of 'small'"),
+        ("latest~1", "there is only 1 run of 'small'; the first is latest~0"),
         ("", "there is no such run"),
     ],
 )
@@ -372,6 +372,17 @@ def test_an_unknown_run_is_refused_with_the_nearest(
     code, _, err = rankhouse("worst", written, IDS[0])
     assert code == 2
     assert message in err
+
+
+def test_more_runs_back_than_there_are_is_refused_with_their_number(
+    home: Home, rankhouse: Rankhouse
+) -> None:
+    with Spool(home).start(IDS[5], experiment="small") as started:
+        started.finish(sample_run(IDS[5], experiment="small"))
+    load_parts(home)
+    code, _, err = rankhouse("worst", "latest~2", IDS[0])
+    assert code == 2
+    assert "there are only 2 runs of 'small'; the first is latest~1" in err
 
 
 @pytest.mark.parametrize(
@@ -441,7 +452,7 @@ def test_answers_become_files_and_cells_that_a_spreadsheet_would_run_are_defused
         path = tmp_path / f"answer.{suffix}"
         code, out, err = rankhouse("sql", HOSTILE, "--output", str(path))
         assert (code, out) == (0, "")
-        assert err.endswith("1 rows\n")
+        assert err.endswith("1 row\n")
     plain = {"a": "=cmd|calc", "b": "+1", "c": "-x", "d": "@sum", "e": "ok"}
     (row,) = csv.DictReader((tmp_path / "answer.csv").open())
     assert row == {
