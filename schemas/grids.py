@@ -29,7 +29,7 @@ from pydantic import ValidationError
 
 from schemas.counting import counted
 from schemas.errors import ConfigurationError, UsageError
-from schemas.experiment import Experiment, absolute_paths
+from schemas.experiment import Experiment, absolute_paths, digest_of
 from schemas.grid_files import GridFile, read_grid_file, refuse_faults
 from schemas.grid_names import labels_of, name_of, short_keys
 from schemas.measures import Measure, MeasureError
@@ -55,6 +55,7 @@ class Grid:
 class _Combination:
     name: str
     variant: str | None
+    values: dict[str, Any]  # of [grid]
     table: dict[str, Any]  # of the experiment
 
 
@@ -85,6 +86,7 @@ def read_grid(path: Path, settings: tuple[str, ...] = ()) -> Grid:
         )
         raise ConfigurationError(f"{path}: [[exclude]] drops {every}; nothing is left to run")
     experiments = _validate(kept, path)
+    refuse_faults(_equal_values(kept, experiments), path)
     try:
         primary = primary_measure_of(parts.primary, experiments)
     except ConfigurationError as error:
@@ -144,11 +146,11 @@ def _combine(parts: GridFile) -> Iterator[_Combination]:
     for variant, settings, shown in variants:
         for chosen in itertools.product(*axes):
             table = deepcopy(parts.base)
-            values = settings | {key: value for key, value, _ in chosen} | parts.overrides
-            for key, value in values.items():
+            varied = {key: value for key, value, _ in chosen}
+            for key, value in (settings | varied | parts.overrides).items():
                 put(table, key, deepcopy(value))
             table["name"] = name_of(str(table["name"]), [*shown, *(text for *_, text in chosen)])
-            yield _Combination(table["name"], variant, table)
+            yield _Combination(table["name"], variant, varied, table)
 
 
 def _drop_excluded(
@@ -188,6 +190,28 @@ def _validate(combinations: list[_Combination], path: Path) -> tuple[Experiment,
     refuse_faults([f"{fault} ({_in(names, n_all)})" for fault, names in faults.items()], path)
     folder = path.absolute().parent
     return tuple(absolute_paths(experiment, folder) for experiment in experiments)
+
+
+def _equal_values(
+    combinations: list[_Combination], experiments: tuple[Experiment, ...]
+) -> list[str]:
+    """Values of one setting that are equal once they are read, as 1 and 1.0: runs would be too.
+
+    Copies of one configuration under names of variants are meant.
+    """
+    first: dict[tuple[str | None, str], _Combination] = {}
+    faults: dict[str, None] = {}
+    for combination, experiment in zip(combinations, experiments, strict=True):
+        settings = experiment.model_dump(exclude={"name"})
+        before = first.setdefault((combination.variant, repr(settings)), combination)
+        for key, value in combination.values.items():
+            other = before.values[key]
+            if digest_of(other) != digest_of(value):
+                faults[
+                    f'grid."{key}": {other!r} and {value!r} are the same value and would give '
+                    "equal runs; keep one"
+                ] = None
+    return list(faults)
 
 
 def _in(names: list[str], n_all: int) -> str:

@@ -178,6 +178,50 @@ def test_what_cannot_be_meant_is_refused(read: Read, text: str, fault: str) -> N
     assert fault in refusal(read, text)
 
 
+@pytest.mark.parametrize(
+    ("key", "values", "shown"),
+    [
+        ("retrieval.bm25.k1", "[1, 1.5, 1.0]", "1 and 1.0"),
+        ("retrieval.bm25.k1", "[1.2, 1.20, 2.0]", None),  # told before: one value, twice
+        ("chunking.size", "[256, 512, 256.0]", "256 and 256.0"),
+        ("measures", '[["rbp(p=0.8)"], ["rbp(p=0.80)"]]', "['rbp(p=0.8)'] and ['rbp(p=0.80)']"),
+        ("corpus.path", '["docs", "./docs"]', "'docs' and './docs'"),
+    ],
+)
+def test_values_that_are_equal_once_they_are_read_are_refused(
+    read: Read, key: str, values: str, shown: str | None
+) -> None:
+    message = refusal(read, f'[grid]\n"{key}" = {values}\n{VARIANTS}')
+    assert "1 setting of the grid cannot be used" in message
+    assert f'grid."{key}": ' in message
+    if shown is None:
+        assert "1.2 stands there twice" in message
+    else:
+        assert f"{shown} are the same value and would give equal runs" in message
+
+
+def test_every_setting_with_equal_values_is_told(read: Read) -> None:
+    text = '[grid]\n"chunking.size" = [256, 256.0]\n"retrieval.depth" = [20, 20.0, 30]\n'
+    message = refusal(read, text)
+    assert "2 settings of the grid cannot be used" in message
+    assert 'grid."chunking.size": 256 and 256.0 are' in message
+    assert 'grid."retrieval.depth": 20 and 20.0 are' in message
+
+
+def test_set_may_make_variants_equal_but_no_two_values_of_a_setting(read: Read) -> None:
+    text = f'[grid]\n"chunking.size" = [256, 512]\n{VARIANTS}'
+    grid = read(text, "chunking.overlap=0", "retrieval.depth=50")
+    assert names(grid) == [
+        "g:plain,size=256",
+        "g:plain,size=512",
+        "g:with-overlap,size=256",
+        "g:with-overlap,size=512",
+    ]
+    assert len(read('[grid]\n"chunking.size" = [256, 512]\n', "chunking.size=9").experiments) == 1
+    message = refusal(read, '[grid]\n"retrieval.depth" = [20, 20.0]\n', "chunking.size=256")
+    assert 'grid."retrieval.depth": 20 and 20.0 are' in message
+
+
 def test_all_faults_are_told_at_once(read: Read) -> None:
     text = '[grid]\n"chunking.sise" = [5]\n"index.metric" = []\n'
     assert "2 settings of the grid cannot be used" in refusal(read, text)
