@@ -11,10 +11,12 @@ from schemas.frames import JUDGEMENT, SPAN
 from schemas.measures import MEASURE_PATTERN
 from schemas.table_rules import (
     DIGEST_PATTERN,
+    JSON_OBJECT_PATTERN,
     UUID_PATTERN,
     Table,
     exactly_one_of,
     is_in_order,
+    json_columns_parse,
     keys_are_unique,
     within_contract,
 )
@@ -49,11 +51,18 @@ class Queries(Table):
     qrels: Annotated[pl.List, JUDGEMENT] = pa.Field(nullable=True)
     response: str = pa.Field(nullable=True)
     reference_contexts: Annotated[pl.List, pl.String] = pa.Field(nullable=True)
+    filter: str = pa.Field(str_matches=JSON_OBJECT_PATTERN, nullable=True)
 
     class Config:
         """A benchmark holds a query once."""
 
         unique: ClassVar[list[str]] = ["benchmark_digest", "query_id"]
+
+    @pa.dataframe_check
+    @classmethod
+    def json_parses(cls, data: pa.PolarsData) -> pl.LazyFrame:
+        """The JSON column is JSON."""
+        return json_columns_parse(data, ("filter",))
 
 
 class Rankings(Table):

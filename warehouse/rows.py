@@ -182,8 +182,13 @@ def measures_frame(names: Iterable[str]) -> pl.DataFrame:
 
 
 def queries_frame(queries: pl.DataFrame, *, benchmark_digest: str) -> pl.DataFrame:
-    """The table queries, from QUERIES or BENCHMARK of ``schemas.frames``, the whole of it."""
-    return _keyed(queries.drop("filter", strict=False), "benchmark_digest", benchmark_digest)
+    """The table queries, from QUERIES or BENCHMARK of ``schemas.frames``, the whole of it.
+
+    QUERIES have no filter.
+    """
+    if "filter" not in queries.columns:
+        queries = queries.with_columns(filter=pl.lit(None, dtype=pl.String))
+    return _keyed(queries, "benchmark_digest", benchmark_digest)
 
 
 def rankings_frame(rankings: pl.DataFrame, *, rankings_digest: str) -> pl.DataFrame:

@@ -109,6 +109,13 @@ def test_bm25_needs_no_model_keeps_to_filters_and_gives_nothing_for_nothing(
     assert {item for item, _ in found["chien"]} == {"fr-1"}, "en-1 has the words, but not the lang"
     assert [item for item, _ in found["child"]] == ["zh-1"]
     assert "pool" not in found
+    stored = {row["query_id"]: row["filter"] for row in command.sql("select * from queries")}
+    assert {name: stored[name] and json.loads(stored[name]) for name in stored} == {
+        "dog": None,
+        "chien": {"lang": ["fr", "zh"]},
+        "child": None,
+        "pool": None,
+    }
     made = figures(command, report, "retrieve_terms")
     assert made["n_queries"] == 4
     assert made["n_unmatched"] == 1

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import polars as pl
 import pytest
 
 from schemas.errors import StorageError
@@ -81,6 +82,29 @@ def test_a_database_of_every_version_comes_up_to_date_with_its_rows(
         with duckdb.connect(str(home.path / name), read_only=True) as before:
             assert before.execute("SELECT count(*) FROM query_metrics").fetchall() == [(15,)]
             assert before.execute("SELECT max(version) FROM migrations").fetchall() == [(version,)]
+
+
+def test_queries_stored_before_filters_were_have_none_and_later_ones_have_theirs(
+    home: Home,
+) -> None:
+    make_older(home, 6)
+    frames = sample_run(IDS[1], n_queries=6)
+    given = '{"lang": "fr", "year": [2025, 2026]}'
+    is_first = pl.col("query_id") == "q00000"
+    frames["queries"] = frames["queries"].with_columns(filter=pl.when(is_first).then(pl.lit(given)))
+    with Spool(home).start(IDS[1], experiment="handbook") as run:
+        run.finish(frames)
+    assert load_parts(home).loaded == [IDS[1]]
+    with duckdb.connect(str(home.published), read_only=True) as connection:
+        rows = connection.execute(
+            "SELECT run_id, query_id, filter, filter ->> '$.lang' FROM queries "
+            "JOIN runs USING (benchmark_digest) ORDER BY ALL"
+        ).fetchall()
+    assert rows == [
+        *((IDS[0], f"q0000{i}", None, None) for i in range(5)),
+        (IDS[1], "q00000", given, "fr"),
+        *((IDS[1], f"q0000{i}", None, None) for i in range(1, 6)),
+    ]
 
 
 def test_everything_is_documented_in_the_database(home: Home) -> None:

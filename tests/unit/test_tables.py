@@ -75,6 +75,8 @@ def test_a_failed_run_passes_with_its_stages_alone() -> None:
         ("rankings", "retrieval_score", -1.0, "scores_never_rise"),
         ("labels", "kind", "chunk", "isin"),
         ("queries", "text", "", "str_length"),
+        ("queries", "filter", "[1]", "str_matches"),
+        ("queries", "filter", '{"year": NaN}', "json_parses"),
         ("measures", "formula", "", "str_length"),
     ],
 )
