@@ -152,6 +152,19 @@ def is_graph(index: Any) -> bool:
     return any(hasattr(part, "hnsw") or hasattr(part, "nsg") for part in parts_of(index))
 
 
+def multiplies_matrices(index: Any) -> bool:
+    """Whether adding vectors compares or turns them by matrix products.
+
+    Their last bits depend on how many threads share them, and decide between near centroids.
+    """
+    faiss: Any = _faiss()
+    return any(
+        isinstance(part, (faiss.IndexIVF, faiss.LinearTransform))
+        or any(getattr(part, name, None) is not None for name in ("pq", "aq"))
+        for part in parts_of(index)
+    )
+
+
 @contextmanager
 def faiss_threads(threads: int | None) -> Iterator[None]:
     """FAISS with so many threads inside the block; None: as many as it likes.

@@ -1,7 +1,8 @@
 """FAISS indexes built from vectors and written to files: the same vectors give the same bytes.
 
 Whatever is learnt is learnt by one thread from a seeded sample, since sums that several threads
-share out end in other bits; a graph is built by one thread, since its links depend on the order.
+share out end in other bits; a graph is built by one thread, since its links depend on the order,
+and so are lists and codes, since a vector between two centroids goes where the last bit says.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tasks.factories import (
     faiss_threads,
     is_graph,
     make_index,
+    multiplies_matrices,
     reason,
     reserve,
 )
@@ -76,7 +78,7 @@ def write_index(
     n_trained = 0 if index.is_trained else _train(index, vectors, config)
     trained = perf_counter()
     reserve(index, n)
-    with faiss_threads(1 if is_graph(index) else threads):
+    with faiss_threads(1 if is_graph(index) or multiplies_matrices(index) else threads):
         for _, block in blocks(vectors, config.metric):
             index.add(block)
     try:

@@ -49,6 +49,32 @@ def test_every_kind_gives_the_same_bytes_again_with_any_number_of_threads(
     assert all(row in found[row] for row in range(5))  # they are stored: each finds itself
 
 
+@pytest.mark.parametrize("metric", ["cosine", "l2"])
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"kind": "ivf_flat", "n_lists": 32},
+        {"kind": "ivf_pq", "n_lists": 8, "pq_m": 2, "pq_bits": 4},
+        {"kind": "sq"},
+        {"kind": "PQ2x4"},
+        {"kind": "OPQ2_16,IVF8,PQ2x4"},
+        {"kind": "IVF8,PQ2x4fs"},
+        {"kind": "RQ2x4"},
+    ],
+    ids=lambda table: table["kind"],
+)
+def test_vectors_between_two_centroids_go_to_the_same_one_with_any_number_of_threads(
+    tmp_path: Path, table: dict[str, Any], metric: str
+) -> None:
+    # far from 0 and close to each other, so that float32 cannot tell which centroid is nearer
+    vectors = 5 + np.float32(1e-3) * vectors_of(1_000, 48)
+    written = set()
+    for threads in (1, 2, 3):
+        write_index(vectors, Index(metric=metric, **table), tmp_path / "index", threads=threads)
+        written.add((tmp_path / "index").read_bytes())
+    assert len(written) == 1
+
+
 def test_a_search_parameter_is_no_part_of_what_is_built() -> None:
     few, many = (Index(kind="ivf_flat", n_lists=8, n_probe=n) for n in (1, 8))
     assert few.for_building() == many.for_building()
