@@ -88,6 +88,7 @@ class VectorStore:
         self.folder = folder / hashlib.sha256(self._description.encode()).hexdigest()[:32]
         self._open: dict[ShardName, Shard] = {}
         self._checked: set[ShardName] = set()
+        self._damaged: set[ShardName] = set()  # also those that could not be renamed
 
     def get_many(self, keys: Keys) -> Stored:
         """Look up (n,) keys; what another process has stored meanwhile is found too.
@@ -224,7 +225,7 @@ class VectorStore:
         try:
             names = list_shards(self.folder)
             for name in names:
-                if name not in self._open:
+                if name not in self._open and name not in self._damaged:
                     self._try_to_open(name)
         except OSError as error:
             raise StorageError(
@@ -258,6 +259,7 @@ class VectorStore:
 
     def _set_aside(self, name: ShardName, reason: str) -> None:
         self._open.pop(name, None)
+        self._damaged.add(name)
         log.warning("%s is damaged (%s); its texts are encoded again", name.path, reason)
         try:
             name.path.rename(name.path.with_suffix(".damaged"))

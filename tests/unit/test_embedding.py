@@ -272,6 +272,29 @@ def test_two_processes_that_need_the_same_texts_encode_them_once(tmp_path: Path)
     assert sorted(process.communicate(timeout=60)[0] for process in processes) == ["0\n", "3\n"]
 
 
+@pytest.mark.parametrize("can_be_renamed", [True, False])
+def test_texts_of_a_damaged_shard_are_encoded_again_also_where_it_cannot_be_set_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_be_renamed: bool
+) -> None:
+    first, _ = embed(["a", "b", "c"], tmp_path)
+    embed(["d", "e"], tmp_path)
+    (path,) = tmp_path.rglob("00000001-*.vectors")
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(content)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    if not can_be_renamed:
+        monkeypatch.setattr(Path, "rename", refuse)
+    embedded, encoder = embed(["a", "b", "c", "d"], tmp_path)
+    assert sorted(encoder.encoded) == ["a", "b", "c"]
+    assert embedded.figures["n_reused"] == 1
+    np.testing.assert_array_equal(embedded.vectors[:3], first.vectors)
+    assert path.exists() == (not can_be_renamed)
+
+
 def test_models_are_kept_only_where_that_was_asked_for(tmp_path: Path) -> None:
     loads: list[str] = []
 
