@@ -18,7 +18,7 @@ from schemas.errors import ConfigurationError, InputError, StageError
 from schemas.experiment import Chunking
 from schemas.frames import CHUNKS
 from schemas.records import Chunk, Document
-from tasks.chunking import chunk_document, chunk_documents
+from tasks.chunking import chunk_document, chunk_documents, columns_of_documents
 from tasks.record_frames import documents_frame
 from tasks.sentences import pack
 
@@ -375,6 +375,31 @@ def test_a_plugins_spans_become_chunks_in_order(plugin: str) -> None:
     ]
     chunks = chunk_document(document, Chunking(plugin=f"{plugin}:chunks"))
     assert [(c.chunk_id, c.title) for c in chunks] == [("d#0-3", "own"), ("d#3-6", "T")]
+
+
+@pytest.mark.parametrize("method", ["recursive", "plugin"])
+def test_documents_in_parts_with_the_columns_that_are_read_make_the_same_chunks(
+    plugin: str, method: str
+) -> None:
+    config = Chunking(size=8) if method == "recursive" else Chunking(plugin=f"{plugin}:settings")
+    config = config.model_copy(update={"size": 8, "overlap": 0})
+    documents = [
+        Document(f"d{i}", f"text {i}. é\r\nmore", [None, "", "T"][i % 3], {"more": i % 2})
+        for i in range(50)
+    ]
+    expected = [
+        (c.chunk_id, c.doc_id, c.start, c.end, c.text, c.title)
+        for document in documents
+        for c in chunk_document(document, config)
+    ]
+    frame = documents_frame(documents)
+    narrow = frame.select(columns_of_documents(config))
+    parts = [narrow[:1], narrow[1:1], narrow[1:40], narrow[40:]]
+    for read in ([frame], parts, iter(parts)):
+        chunks = chunk_documents(read, config)
+        assert chunks.schema == CHUNKS
+        assert chunks.rows() == expected
+    assert narrow.width == (4 if method == "plugin" else 3)
 
 
 def test_a_plugin_sees_the_configuration_and_the_metadata(plugin: str) -> None:
