@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import logging
 from datetime import date
@@ -13,6 +12,7 @@ import click
 from flows.printing import is_interactive, print_rows, say
 from schemas.experiment import Experiment
 from schemas.home import Home
+from tasks.memory import freeze_libraries
 from tasks.progress import progress_writer
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _evaluate(experiment: Experiment, home: Home, logical_date: date | None) -> 
         from flows.reporting import Report
 
         server.wait_until_ready()
-        gc.freeze()  # the libraries stay: no collection needs to look at them again
+        freeze_libraries()
         with prefect.tags(*tags_of(experiment)):
             state = evaluate_retrieval(
                 experiment,

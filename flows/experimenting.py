@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from datetime import date
 from typing import Any
@@ -12,6 +11,7 @@ from flows.printing import is_interactive, print_rows, say
 from schemas.counting import counted
 from schemas.grids import Grid
 from schemas.home import Home
+from tasks.memory import freeze_libraries
 from tasks.progress import progress_writer
 
 
@@ -157,7 +157,7 @@ def run_flow(call: Callable[[], Any], home: Home, *, tags: list[str]) -> Any:
         import prefect
 
         server.wait_until_ready()
-        gc.freeze()  # the libraries stay: no collection needs to look at them again
+        freeze_libraries()
         with prefect.tags(*tags):
             state = call()
         result = state.result(raise_on_failure=False)

@@ -73,3 +73,24 @@ def test_giving_back_works_with_and_without_pyarrow(monkeypatch: pytest.MonkeyPa
     monkeypatch.delitem(sys.modules, "pyarrow")
     give_back()
     assert "pyarrow" not in sys.modules
+
+
+def test_what_comes_after_the_libraries_is_collected_however_often_they_are_frozen() -> None:
+    script = (
+        "import gc, weakref\n"
+        "from tasks.memory import freeze_libraries\n"
+        "class Run: pass\n"
+        "def cycle():\n"
+        "    run = Run()\n"
+        "    run.itself = run\n"
+        "    return weakref.ref(run)\n"
+        "gc.disable()\n"
+        "freeze_libraries()\n"
+        "after = cycle()\n"
+        "freeze_libraries()\n"
+        "gc.collect()\n"
+        "print(int(after() is None), gc.get_freeze_count())"
+    )
+    is_gone, n_frozen = run(script)
+    assert is_gone
+    assert n_frozen > 1_000
