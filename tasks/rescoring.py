@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.errors import StageError
-from tasks.vector_blocks import BLOCK_ROWS, Ints, Singles, rows_of
+from tasks.vector_blocks import FEW_ROWS, Ints, Singles, lengths_of, rows_of
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float64]
@@ -121,11 +121,8 @@ class _Scratch:
 def _norms(vectors: Singles, metric: str, kind: str) -> Floats:
     """(n,) lengths in float64; refuses what cannot be compared."""
     norms = np.empty(len(vectors), dtype=np.float64)
-    for start in range(0, len(vectors), BLOCK_ROWS):
-        block = rows_of(vectors, start)
-        for row in range(0, len(block), PAIRS):
-            squares = np.square(block[row : row + PAIRS], dtype=np.float64)
-            norms[start + row : start + row + PAIRS] = np.sqrt(squares.sum(axis=1))
+    for start in range(0, len(vectors), FEW_ROWS):
+        norms[start : start + FEW_ROWS] = lengths_of(rows_of(vectors, start, size=FEW_ROWS))
     useless = np.flatnonzero(~(norms <= LONGEST) | ((norms == 0) & (metric == "cosine")))
     if useless.size:
         raise StageError(

@@ -23,7 +23,7 @@ from tasks.ordering import Items
 from tasks.ranked_lists import RankedLists
 from tasks.rescoring import Rescorer
 from tasks.searching import Ranked, Search
-from tasks.vector_blocks import BLOCK_ROWS, Singles, rows_of
+from tasks.vector_blocks import FEW_ROWS, Ints, Singles, rows_of
 
 LATENCY_QUERIES = 100
 LATENCY_LEAST = 20  # more only while they take less than LATENCY_SECONDS together
@@ -70,12 +70,13 @@ def retrieve(
         StageError: no queries, ids that come twice, or vectors that cannot be compared.
     """
     are_documents = label_method == "document"
+    items = Items.of(chunks, are_documents=are_documents)
     opened = open_index(index_path, index, threads=threads)
-    _check(opened, query_vectors, chunk_vectors, chunks, query_ids)
+    _check(opened, query_vectors, chunk_vectors, chunks, query_ids, items.place_of_chunk)
     whole = Search(
         index=opened,
         rescorer=Rescorer(index.metric, query_vectors, _once(chunk_vectors, opened)),
-        items=Items.of(chunks, are_documents=are_documents),
+        items=items,
         depth=retrieval.depth,
         limit=retrieval.chunk_limit if are_documents else retrieval.depth,
         threads=threads or 1,
@@ -107,6 +108,7 @@ def _check(
     chunk_vectors: Singles,
     chunks: pl.DataFrame,
     query_ids: Sequence[str],
+    places: Ints,
 ) -> None:
     n_chunks, dim = chunk_vectors.shape
     if not index.n_vectors == n_chunks == chunks.height:
@@ -123,8 +125,9 @@ def _check(
         )
     if len(query_ids) != len(query_vectors) or len(query_ids) == 0:
         raise StageError(f"{len(query_ids)} query ids came with {len(query_vectors)} vectors")
+    n_different = {"query": len(set(query_ids)), "chunk": int(places.max(initial=-1)) + 1}
     for kind, ids in (("query", pl.Series(query_ids)), ("chunk", chunks["chunk_id"])):
-        if ids.n_unique() < len(ids):
+        if n_different[kind] < len(ids):
             twice = ids.filter(ids.is_duplicated()).unique(maintain_order=True)
             raise StageError(f"{kind} ids come twice: {', '.join(map(repr, twice[:5]))}")
 
@@ -134,8 +137,9 @@ def _once(vectors: Singles, index: OpenIndex) -> Singles:
     held = index.stored
     if held is None:
         return vectors
-    for start in range(0, len(vectors), BLOCK_ROWS):
-        if not np.array_equal(rows_of(vectors, start), held[start : start + BLOCK_ROWS]):
+    for start in range(0, len(vectors), FEW_ROWS):
+        given = rows_of(vectors, start, size=FEW_ROWS)
+        if not np.array_equal(given, held[start : start + FEW_ROWS]):
             return vectors
     return held
 

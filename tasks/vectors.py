@@ -48,7 +48,7 @@ from tasks.vector_blocks import release
 log = logging.getLogger("rankhouse")
 
 ABANDONED_SECONDS = 24 * 3600
-GATHERED_AT_ONCE = 4_096  # rows
+GATHERED_AT_ONCE = 1_024  # rows
 
 Rows = NDArray[np.int64]
 
