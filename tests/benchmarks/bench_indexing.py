@@ -92,11 +92,14 @@ def compare(kind: str, options: argparse.Namespace, folder: Path) -> None:
     places = np.arange(len(vectors))
     search = Search(
         index=opened,
-        rescorer=Rescorer(config.metric, queries, vectors),
+        rescorer=Rescorer(
+            config.metric, queries, vectors if opened.stored is None else opened.stored
+        ),
         items=Items(places, places, len(vectors), are_documents=False),
         depth=options.depth,
         limit=options.depth,
         threads=1,
+        is_rough=config.is_rough,
     )
     bare_index = opened.faiss
     rows = np.arange(len(queries))
