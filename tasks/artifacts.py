@@ -88,9 +88,14 @@ class ArtifactStore:
 
         form = schema.to_frame().to_arrow(compat_level=pl.CompatLevel.oldest()).schema
         path, n_rows = self.scratch_file(".parquet"), 0
+        options: Any = {
+            "write_statistics": False,
+            "use_dictionary": [name for name in schema if name != "text"],  # no text comes often
+            **COMPRESSION,
+        }
         try:
             with self._full_disk_explained():
-                with ParquetWriter(path, form, write_statistics=False, **COMPRESSION) as file:
+                with ParquetWriter(path, form, **options) as file:
                     for part in _parts(_own_errors(rows), schema):
                         columns = zip(form.types, zip(*part, strict=True), strict=True)
                         arrays = [pa.array(values, of_type) for of_type, values in columns]
