@@ -6,13 +6,10 @@ import ast
 import functools
 import hashlib
 import importlib.util
-import threading
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-_PARSING = threading.Lock()
-"""Python 3.11 counts the depth of all its syntax trees in one place: two threads that parse at once
-end with "AST constructor recursion depth mismatch"."""
+from tasks.parsed_sources import SOURCES
 
 
 @functools.cache
@@ -22,10 +19,9 @@ def fingerprint_code(module: str) -> str:
     Comments, docstrings and layout do not count.
     """
     digest = hashlib.sha256()
-    with _PARSING:
-        for name in sorted(_closure(module)):
-            digest.update(f"{name}\n".encode())
-            digest.update(_parsed(_source(name))[1].encode())
+    for name in sorted(_closure(module)):
+        digest.update(f"{name}\n{SOURCES.of(_source(name))[1]}\n".encode())
+    SOURCES.keep()
     return digest.hexdigest()
 
 
@@ -37,7 +33,7 @@ def library_versions(libraries: tuple[str, ...]) -> dict[str, str]:
 
 def fingerprint_source(source: str) -> str:
     """Sha256 of one module's source, comments, docstrings and layout stripped."""
-    return hashlib.sha256(_parsed(source)[1].encode()).hexdigest()
+    return SOURCES.of(source)[1]
 
 
 def fingerprint_plugin(module: str) -> str | None:
@@ -62,7 +58,7 @@ def fingerprint_plugin(module: str) -> str | None:
                 found[name] = path
                 waiting.append(name)
     for name, path in sorted(found.items()):
-        digest.update(f"{name}\n{_parsed(path.read_text(encoding='utf-8'))[1]}".encode())
+        digest.update(f"{name}\n{SOURCES.of(path.read_text(encoding='utf-8'))[1]}".encode())
     return digest.hexdigest()
 
 
@@ -103,32 +99,8 @@ def _closure(module: str) -> set[str]:
         if name in found:
             continue
         found.add(name)
-        waiting.extend(_parsed(_source(name))[0])
+        waiting.extend(SOURCES.of(_source(name))[0])
     return found
-
-
-@functools.cache
-def _parsed(source: str) -> tuple[frozenset[str], str]:
-    """The modules of ``tasks`` that a source imports, inside functions too; and it, stripped."""
-    names: set[str] = set()
-    tree = ast.parse(source)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names if alias.name.startswith("tasks."))
-        elif isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
-            if node.module == "tasks":
-                names.update(f"tasks.{alias.name}" for alias in node.names)
-            elif node.module.startswith("tasks."):
-                names.add(node.module)
-        elif isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0] if node.body else None
-            if (
-                isinstance(first, ast.Expr)
-                and isinstance(first.value, ast.Constant)
-                and isinstance(first.value.value, str)
-            ):
-                node.body = node.body[1:] or [ast.Pass()]
-    return frozenset(names), ast.dump(tree)
 
 
 def _source(module: str) -> str:
