@@ -8,7 +8,7 @@ Beside each run a process that only imports every module that the run had import
 its peak is compared with the bytes of the vectors. Such a process has not called its libraries,
 whose pages count once they are used, so the same run of a few chunks is measured too.
 
-    PYTHONPATH=. python tests/benchmarks/bench_incremental.py [--chunks 100000] [--size 2000]
+    PYTHONPATH=. python tests/benchmarks/bench_incremental.py [--chunks 100000] [--size 2100]
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def child(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--chunks", type=int, default=100_000)
-    parser.add_argument("--size", type=int, default=2000, help="characters of a chunk")
+    parser.add_argument("--size", type=int, default=2100, help="characters of a chunk")
     options = parser.parse_args()
     n = options.chunks
     with (
@@ -156,6 +156,7 @@ def main() -> None:
         folder = Path(name)
         environment = {**os.environ, "PREFECT_API_URL": str(server.url), "OMP_NUM_THREADS": "1"}
         environment |= {"POLARS_MAX_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # nor does a user compile in every run
         experiment = folder / "incremental.toml"
         experiment.write_text(
             EXPERIMENT.format(model=str(write_model(folder / "model")), size=options.size)
