@@ -145,7 +145,9 @@ def child(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--chunks", type=int, default=100_000)
-    parser.add_argument("--size", type=int, default=2100, help="characters of a chunk, 2,100: 512 tokens")
+    parser.add_argument(
+        "--size", type=int, default=2100, help="characters of a chunk, 2,100: 512 tokens"
+    )
     options = parser.parse_args()
     n = options.chunks
     with (
