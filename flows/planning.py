@@ -107,8 +107,9 @@ class PlannedPipeline(Pipeline):
             if embedding.endpoint is not None:
                 self.costs.tokens = self.costs.cost = None
             return
-        frame = self.store.frame(source)
         is_of_chunks = stage == "embed_chunks"
+        columns = ("title", "text") if is_of_chunks else ("text",)
+        frame = self.store.frame(source, columns=columns)
         missing = find_missing(
             texts_of(frame) if is_of_chunks else frame["text"].to_list(),
             inputs["model"],

@@ -42,10 +42,11 @@ def embed_canaries(
         ConfigurationError: the device cannot be used, or the model cannot be loaded.
     """
     from tasks.embedding import embed_texts
+    from tasks.texts import GivenTexts
 
     with TemporaryDirectory(prefix="rankhouse-canaries-") as folder:
         return embed_texts(
-            CANARIES,
+            GivenTexts(CANARIES),
             model,
             config,
             prompt=config.document_prompt,

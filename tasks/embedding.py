@@ -26,7 +26,7 @@ from tasks.models import ResolvedModel
 from tasks.quieting import quiet_libraries
 from tasks.shards import KEY, Keys, Vectors
 from tasks.static_encoding import load_static_encoder
-from tasks.texts import GivenTexts, Texts
+from tasks.texts import Texts
 from tasks.vectors import VectorStore, is_among, key_of
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def load_encoder(
 
 
 def embed_texts(
-    texts: Sequence[str] | Texts,
+    texts: Texts,
     model: ResolvedModel,
     config: Embedding,
     *,
@@ -146,7 +146,6 @@ def embed_texts(
     items: Path,
     threads: int | None,
     device: str,
-    names: Sequence[str] | None = None,
     say: Say | None = None,
     load: Callable[..., Encoder] = load_encoder,
 ) -> EmbeddedTexts:
@@ -160,7 +159,6 @@ def embed_texts(
         items: the folder of the item store of embeddings.
         threads: of torch; None: as many as it likes.
         device: as torch names it, such as ``cpu`` or ``cuda:0``.
-        names: what an error calls each text of a sequence, such as its chunk id.
         say: told how far it is, every two seconds at most.
         load: opens the model; called only when a text has to be encoded.
 
@@ -175,8 +173,6 @@ def embed_texts(
         ConfigurationError: the device cannot be used, or the model cannot be loaded.
         StorageError: the item store cannot be read or written.
     """
-    if isinstance(texts, Sequence):
-        texts = GivenTexts(texts, names)
     if not len(texts):
         raise StageError("there is nothing to embed: no texts came in")
     store = VectorStore(items, _space(model, config, device=device))

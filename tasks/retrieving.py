@@ -133,7 +133,7 @@ def _check(
 
 
 def _once(vectors: Singles, index: OpenIndex) -> Singles:
-    """The same vectors, from a flat index where it holds them: then they are in memory once."""
+    """The same vectors, from an index that holds them: then they are in memory once."""
     held = index.stored
     if held is None:
         return vectors

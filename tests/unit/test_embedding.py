@@ -24,7 +24,7 @@ from tasks.encoding import embedding_space
 from tasks.loaded_models import keeping_models
 from tasks.models import ResolvedModel
 from tasks.stored_texts import ChunkTexts
-from tasks.texts import Texts
+from tasks.texts import GivenTexts, Texts
 
 MODEL = ResolvedModel("fake", Path("/nowhere"), None, "d" * 64, None, 3)
 
@@ -64,7 +64,9 @@ def embed(
     arguments: dict[str, Any] = {"prompt": "", "threads": None, "device": "cpu", **changes}
     config = arguments.pop("config", Embedding(batch_size=2))
     load = load or (lambda *_, **__: encoder)
-    return embed_texts(texts, MODEL, config, items=items, load=load, **arguments), encoder
+    names = arguments.pop("names", None)
+    given = GivenTexts(texts, names) if isinstance(texts, list) else texts
+    return embed_texts(given, MODEL, config, items=items, load=load, **arguments), encoder
 
 
 def test_vectors_come_in_the_order_of_the_texts(tmp_path: Path) -> None:
