@@ -4,7 +4,8 @@
 what its distinct stages took plus 12 empty flows, all measured in this run against the same Prefect
 server; the limit is 1.15. Then the same grid again, which must compute nothing.
 
-RANKHOUSE_SHARED_DATA names the folder that holds docs-qa.
+RANKHOUSE_SHARED_DATA names the folder that holds docs-qa; by default it lies beside the checkout,
+as for tests.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ SAVE_STATIC = """
 import sys
 from safetensors.numpy import load_file
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.models import StaticEmbedding
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 from tokenizers import Tokenizer
 weights = load_file(sys.argv[2])["embedding.weight"]
 modules = [StaticEmbedding(Tokenizer.from_file(sys.argv[3]), embedding_weights=weights)]
@@ -70,7 +71,10 @@ SentenceTransformer(modules=modules, device="cpu").save(sys.argv[1], create_mode
 
 def write_project(folder: Path) -> Path:
     """docs-qa, a static model from the weights of wordllama, and the grid; returns its file."""
-    data = Path(os.environ["RANKHOUSE_SHARED_DATA"]) / "docs-qa"
+    beside = REPOSITORY.parent / "shared" / "data"
+    data = Path(os.environ.get("RANKHOUSE_SHARED_DATA", beside)) / "docs-qa"
+    if not data.is_dir():
+        sys.exit(f"there is no {data}: set RANKHOUSE_SHARED_DATA to the folder that holds docs-qa")
     sections = json.loads((data / "anthropic_docs.json").read_text())
     questions = json.loads((data / "docs_evaluation_dataset.json").read_text())
     documents = [

@@ -173,7 +173,7 @@ def static_model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.nda
     """A folder of static embeddings in float16, its weights and its tokenizer."""
     from safetensors.numpy import load_file
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.models import StaticEmbedding
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
     from tokenizers import Tokenizer
 
     package = distribution("wordllama")

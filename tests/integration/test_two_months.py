@@ -137,7 +137,7 @@ class Project:
 def save_model(folder: Path, *, is_blind: bool) -> None:
     """Static embeddings: a random vector a word; a blind model has one for all boats."""
     from sentence_transformers import SentenceTransformer
-    from sentence_transformers.models import StaticEmbedding
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
     names = [*COLOURS, *ANIMALS, "notice", "canteen", "soup"]
