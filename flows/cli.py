@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 COLLECT_AFTER = 20_000
 """New objects before Python looks for cycles; after 700, as by default, imports take longer."""
 LIBRARY_SETTINGS = {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",  # its own allocator keeps what was freed
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "TOKENIZERS_PARALLELISM": "false",

@@ -15,7 +15,6 @@ from tasks.filtered_searching import FilteredSearch
 from tasks.indexes import StoredVectors
 from tasks.ordering import Items
 from tasks.rescoring import Floats
-from tasks.searching import Ranked
 from tasks.vector_blocks import Ints, sample_rows
 
 CUTOFF = 10  # beside the depth
@@ -42,13 +41,12 @@ def ann_recalls(filtered: FilteredSearch, n_queries: int) -> dict[str, float | i
     size = max(LEAST_QUERIES, MOST_PAIRS // n_vectors)
     queries = sample_rows(n_queries, size, seed=SEED)
     places = search.items.place_of_chunk
-    chunks = Items(places, places, n_vectors, are_documents=False)
+    chunks = Items(np.arange(n_vectors), places, n_vectors, are_documents=False)
     as_configured = replace(search, items=chunks, depth=depth, limit=depth)
     stored = StoredVectors(search.rescorer.metric, search.threads, search.rescorer.chunks)
     exactly = replace(as_configured, index=stored, least_candidates=1)
     found, exact = (
-        _scores(FilteredSearch(one, filtered.filters).rank(queries)[0], queries, depth)
-        for one in (as_configured, exactly)
+        _scores(FilteredSearch(one, filtered.filters), queries) for one in (as_configured, exactly)
     )
     has_any = np.isfinite(exact[:, 0])
     if not has_any.any():
@@ -76,8 +74,9 @@ def recalls_at(k: int, found: Floats, exact: Floats) -> Floats:
     return np.asarray((found[:, :k] >= lowest).sum(axis=1) / n_exact, dtype=np.float64)
 
 
-def _scores(ranked: Ranked, queries: Ints, depth: int) -> Floats:
-    """(n, depth) the scores of each query, best first, padded with minus infinity."""
-    scores = np.full((len(queries), depth), -np.inf)
-    scores[np.searchsorted(queries, ranked.queries), ranked.ranks - 1] = ranked.scores
-    return scores
+def _scores(filtered: FilteredSearch, queries: Ints) -> Floats:
+    """(n, depth) the exact scores that each query found, best first, padded with minus infinity."""
+    ranked, search = filtered.rank(queries)[0], filtered.search
+    rows = np.full((len(queries), search.depth), -1, dtype=np.int64)
+    rows[np.searchsorted(queries, ranked.queries), ranked.ranks - 1] = ranked.chunks
+    return search.rescorer.scores(queries, rows, threads=search.threads)

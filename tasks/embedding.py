@@ -181,6 +181,7 @@ def embed_texts(
     while np.count_nonzero(~store.has_many(unique)) > len(new.texts):  # a shard was damaged
         keys, new = _look_up(texts, store, prompt=prompt)
     n_encoded, n_unique = 0, len(unique)
+    del unique
     seconds = 0.0
     paid: Paid = {} if config.endpoint is None else NOTHING_PAID
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import polars as pl
@@ -14,20 +15,45 @@ from tasks.vector_blocks import Ints
 Flags = NDArray[np.bool_]
 
 
+class Places(Protocol):
+    """What decides between equal scores: a greater number is a greater id, bytewise."""
+
+    def __getitem__(self, rows: Ints, /) -> Ints:
+        """Of each of the rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacesOfIds:
+    """The places of ids among those that are asked for at once.
+
+    Few ids ever decide anything, and all their places take as much memory as the ids.
+    """
+
+    ids: pl.Series
+
+    def __getitem__(self, rows: Ints) -> Ints:
+        """Of each of the rows."""
+        different, inverse = np.unique(rows, return_inverse=True)
+        names = self.ids.gather(different).to_list()
+        places = np.empty(len(names), dtype=np.int64)
+        places[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+        return places[inverse]
+
+
 @dataclass(frozen=True, slots=True)
 class Items:
     """What a ranking ranks: chunks, or with document labels their documents."""
 
     of_chunk: Ints  # (n_chunks,) number of the item that each chunk stands for
-    place_of_chunk: Ints  # (n_chunks,) place of each chunk_id among all, bytewise
+    place_of_chunk: Places  # of chunk_ids, by the row of a chunk
     n_items: int
     are_documents: bool
 
     @classmethod
     def of(cls, chunks: pl.DataFrame, *, are_documents: bool) -> Items:
-        """Number the items of chunks so that a greater number is a greater id, bytewise."""
-        places = _places(chunks["chunk_id"])
-        items = _places(chunks["doc_id"]) if are_documents else places
+        """Number the items of chunks; of documents a greater number is a greater id, bytewise."""
+        items = _numbers(chunks["doc_id"]) if are_documents else np.arange(chunks.height)
+        places = PlacesOfIds(chunks["chunk_id"])
         return cls(items, places, int(items.max(initial=-1)) + 1, are_documents)
 
     def within(self, rows: Ints) -> Items:
@@ -35,16 +61,24 @@ class Items:
         return replace(self, n_items=len(np.unique(self.of_chunk[rows])))
 
 
-def in_order(scores: Floats, rows: Ints, places: Ints) -> tuple[Floats, Ints]:
+def in_order(scores: Floats, rows: Ints, places: Places) -> tuple[Floats, Ints]:
     """Sort each row of (n, m) scores and chunks by the one order; row -1 comes last."""
     order = np.argsort(-scores, axis=1)
     by_score = np.take_along_axis(scores, order, axis=1)
-    tied = np.flatnonzero((by_score[:, 1:] == by_score[:, :-1]).any(axis=1))
+    by_row = np.take_along_axis(rows, order, axis=1)
+    is_equal = by_score[:, 1:] == by_score[:, :-1]
+    tied = np.flatnonzero(is_equal.any(axis=1))
     if tied.size:  # only there do ids decide
-        ids = np.where(rows[tied] < 0, -1, places[rows[tied]])
-        order[tied] = np.lexsort((-ids, -scores[tied]), axis=1)
-        by_score = np.take_along_axis(scores, order, axis=1)
-    return by_score, np.take_along_axis(rows, order, axis=1)
+        found = by_row[tied]
+        is_tied = np.zeros(found.shape, dtype=np.bool_)
+        is_tied[:, 1:] |= is_equal[tied]
+        is_tied[:, :-1] |= is_equal[tied]
+        is_tied &= found >= 0
+        ids = np.full(found.shape, -1)
+        ids[is_tied] = places[found[is_tied]]
+        order = np.lexsort((-ids, -by_score[tied]), axis=1)
+        by_row[tied] = np.take_along_axis(found, order, axis=1)
+    return by_score, by_row
 
 
 def first_of_each(items: Ints) -> Flags:
@@ -58,9 +92,10 @@ def first_of_each(items: Ints) -> Flags:
     return placed
 
 
-def _places(ids: pl.Series) -> Ints:
-    """(n,) from 0, the place of each id among the different ids; Polars compares bytes."""
-    return ids.rank("dense").to_numpy().astype(np.int64) - 1
+def _numbers(ids: pl.Series) -> Ints:
+    """(n,) from 0, the place of each id among the different ids, which are few, bytewise."""
+    places = {name: place for place, name in enumerate(sorted(set(ids)))}
+    return np.fromiter((places[name] for name in ids), dtype=np.int64, count=len(ids))
 
 
 def first_items(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,11 +21,12 @@ from tasks.filtered_searching import FilteredSearch
 from tasks.filtering import Filters
 from tasks.indexes import OpenIndex, Searchable, open_index
 from tasks.latencies import latency_figures
+from tasks.memory import give_back
 from tasks.ordering import Items
 from tasks.ranked_lists import RankedLists
 from tasks.rescoring import Rescorer
 from tasks.searching import Ranked, Search
-from tasks.vector_blocks import FEW_ROWS, Ints, Singles, rows_of
+from tasks.vector_blocks import FEW_ROWS, Singles, rows_of
 
 LATENCY_QUERIES = 100
 LATENCY_LEAST = 20  # more only while they take less than LATENCY_SECONDS together
@@ -72,7 +75,8 @@ def retrieve(
     are_documents = label_method == "document"
     items = Items.of(chunks, are_documents=are_documents)
     opened = open_index(index_path, index, threads=threads)
-    _check(opened, query_vectors, chunk_vectors, chunks, query_ids, items.place_of_chunk)
+    _check(opened, query_vectors, chunk_vectors, chunks, query_ids)
+    give_back()  # what the ids took, before the index comes in
     whole = Search(
         index=opened,
         rescorer=Rescorer(index.metric, query_vectors, _once(chunk_vectors, opened)),
@@ -83,23 +87,41 @@ def retrieve(
         least_candidates=index.n_candidates or 1,
         is_rough=index.is_rough,
     )
-    search = FilteredSearch(whole, filters)
+    found = _search(FilteredSearch(whole, filters), query_ids)
+    del whole, opened  # a mapped index is in memory once it was searched; what follows needs some
+    item = "doc_id" if are_documents else "chunk_id"
+    rankings = _frame(found.ranked, chunks, query_ids, item=item)
+    return RankedLists(rankings, found.latencies, found.figures, found.short_queries)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a search gave, without the index."""
+
+    ranked: Ranked
+    latencies: pl.DataFrame  # LATENCIES
+    figures: dict[str, Any]
+    short_queries: list[str]
+
+
+def _search(search: FilteredSearch, query_ids: Sequence[str]) -> _Found:
+    """Search all queries at once, then some of them alone."""
     started = perf_counter()
     ranked, n_deepened = search.rank(np.arange(len(query_ids)))
     seconds = perf_counter() - started
     lengths = np.bincount(ranked.queries, minlength=len(query_ids))
     short = np.flatnonzero(lengths < search.most_items(len(query_ids)))
     latencies = _latencies(search, query_ids)
+    is_exhaustive = search.search.index.is_exhaustive
     figures = {
         "n_queries": len(query_ids),
         "n_results": len(ranked.queries),
         "n_deepened": n_deepened,
         "queries_per_second": round(len(query_ids) / seconds, 3),
         **latency_figures(latencies["milliseconds"]),
-        **({} if opened.is_exhaustive else ann_recalls(search, len(query_ids))),
+        **({} if is_exhaustive else ann_recalls(search, len(query_ids))),
     }
-    rankings = _frame(ranked, chunks, query_ids, item="doc_id" if are_documents else "chunk_id")
-    return RankedLists(rankings, latencies, figures, [query_ids[row] for row in short.tolist()])
+    return _Found(ranked, latencies, figures, [query_ids[row] for row in short.tolist()])
 
 
 def _check(
@@ -108,7 +130,6 @@ def _check(
     chunk_vectors: Singles,
     chunks: pl.DataFrame,
     query_ids: Sequence[str],
-    places: Ints,
 ) -> None:
     n_chunks, dim = chunk_vectors.shape
     if not index.n_vectors == n_chunks == chunks.height:
@@ -125,9 +146,8 @@ def _check(
         )
     if len(query_ids) != len(query_vectors) or len(query_ids) == 0:
         raise StageError(f"{len(query_ids)} query ids came with {len(query_vectors)} vectors")
-    n_different = {"query": len(set(query_ids)), "chunk": int(places.max(initial=-1)) + 1}
     for kind, ids in (("query", pl.Series(query_ids)), ("chunk", chunks["chunk_id"])):
-        if n_different[kind] < len(ids):
+        if len(set(ids)) < len(ids):
             twice = ids.filter(ids.is_duplicated()).unique(maintain_order=True)
             raise StageError(f"{kind} ids come twice: {', '.join(map(repr, twice[:5]))}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
@@ -45,6 +46,8 @@ def retrieve_terms(
         its text to its ranking.
     """
     items = Items.of(chunks, are_documents=ranks_documents)
+    every = items.place_of_chunk[np.arange(chunks.height)]  # ties are the rule here
+    items = replace(items, place_of_chunk=every)
     search = TermSearch(index, config)
     limit = retrieval.chunk_limit if ranks_documents else retrieval.depth
     names: Sequence[str] = queries["query_id"].to_list()

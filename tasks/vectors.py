@@ -29,6 +29,7 @@ from filelock import FileLock
 from numpy.typing import NDArray
 
 from schemas.errors import StageError, StorageError
+from tasks.memory import give_back
 from tasks.shards import (
     KEY,
     Flags,
@@ -49,6 +50,7 @@ log = logging.getLogger("rankhouse")
 
 ABANDONED_SECONDS = 24 * 3600
 GATHERED_AT_ONCE = 1_024  # rows
+KEYS_AT_ONCE = 8_192  # of a shard that are looked up
 
 Rows = NDArray[np.int64]
 
@@ -102,6 +104,7 @@ class VectorStore:
         found = np.zeros(len(wanted), dtype=np.bool_)
         truncated = np.zeros(len(wanted), dtype=np.bool_)
         vectors = np.zeros((len(keys), 0), dtype=np.float32)
+        give_back()  # what finding the different ones took, before the vectors come in
         for shard, rows, at in self._matches(wanted, found):
             if vectors.shape[1] == 0:
                 vectors = np.zeros((len(keys), shard.vectors.shape[1]), dtype=np.float32)
@@ -134,7 +137,7 @@ class VectorStore:
         return np.unique(np.concatenate(keys))
 
     def _matches(self, wanted: Keys, found: Flags) -> Iterator[tuple[Shard, Rows, Rows]]:
-        """Each usable shard with its rows of keys not yet found, and where these are wanted.
+        """Usable shards with rows of keys not yet found, and where these are wanted.
 
         Args:
             wanted: (n,) different keys, ascending.
@@ -142,13 +145,17 @@ class VectorStore:
         """
         dim = 0
         for shard in self._shards() if len(wanted) else []:
-            at = np.searchsorted(wanted[1:], shard.keys, side="right")
-            rows = np.flatnonzero((wanted[at] == shard.keys) & ~found[at])
-            if rows.size == 0 or not self._is_usable(shard, dim):
-                continue
-            dim = shard.vectors.shape[1]
-            yield shard, rows, at[rows]
-            found[at[rows]] = True
+            for start in range(0, len(shard.keys), KEYS_AT_ONCE):
+                keys = shard.keys[start : start + KEYS_AT_ONCE]
+                at = np.searchsorted(wanted[1:], keys, side="right")
+                rows = np.flatnonzero((wanted[at] == keys) & ~found[at])
+                if rows.size == 0:
+                    continue
+                if not self._is_usable(shard, dim):
+                    break
+                dim = shard.vectors.shape[1]
+                yield shard, start + rows, at[rows]
+                found[at[rows]] = True
 
     @property
     def dim(self) -> int:
