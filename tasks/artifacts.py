@@ -123,8 +123,8 @@ class ArtifactStore:
         )
 
     def put_file(self, kind: str, path: Path, *, suffix: str, n_items: int) -> Artifact:
-        """Move a local file into the store."""
-        digest = sha256_of_file(path)
+        """Move a local file, which nobody else writes to, into the store."""
+        digest = sha256_of_file(path, is_own=True)
         artifact = Artifact(
             kind=kind, suffix=suffix, digest=digest, size=path.stat().st_size, n_items=n_items
         )

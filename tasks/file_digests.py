@@ -16,12 +16,16 @@ _Seen = tuple[int, int, int, int, int]
 _known: dict[_Seen, str] = {}
 
 
-def sha256_of_file(path: Path) -> str:
+def sha256_of_file(path: Path, *, is_own: bool = False) -> str:
     """The sha256 of a file's content, as hexadecimal digits.
 
     A file is the same while its device, inode, size and times of writing and of change are. The
     time of writing alone can be set: unpacked archives give a new file that of the one before,
     and the system its inode.
+
+    Args:
+        path: the file.
+        is_own: whether nobody else can write to it, so that it need not have settled.
 
     Raises:
         OSError: it cannot be read.
@@ -33,9 +37,19 @@ def sha256_of_file(path: Path) -> str:
             return known
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
         after = os.fstat(stream.fileno())
-    if _seen(after) == before and _is_settled(after):
+    if _seen(after) == before and (is_own or _is_settled(after)):
         _remember(before, digest)
     return digest
+
+
+def known_sha256(found: os.stat_result) -> str | None:
+    """Of an open file that has been read before and is still the same, by its ``fstat``."""
+    return _known.get(_seen(found))
+
+
+def is_unchanged(before: os.stat_result, after: os.stat_result) -> bool:
+    """Whether nobody wrote to an open file between two ``fstat``."""
+    return _seen(before) == _seen(after)
 
 
 def rename_file(path: Path, target: Path) -> None:

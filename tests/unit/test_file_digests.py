@@ -64,6 +64,17 @@ def test_a_file_that_we_rename_is_not_read_again(path: Path, reads: list[str]) -
     assert len(reads) == 1
 
 
+@pytest.mark.parametrize(("is_own", "n_reads"), [(False, 2), (True, 1)])
+def test_what_nobody_else_can_write_to_need_not_settle(
+    path: Path, reads: list[str], is_own: bool, n_reads: int
+) -> None:
+    path.write_bytes(b"first")
+    sha256_of_file(path, is_own=is_own)
+    rename_file(path, path.with_name("named"))
+    assert sha256_of_file(path.with_name("named")) == sha256(b"first")
+    assert len(reads) == n_reads
+
+
 @pytest.mark.usefixtures("later")
 def test_what_stood_at_the_new_name_is_not_taken_for_the_renamed_file(path: Path) -> None:
     target = path.with_name("named")

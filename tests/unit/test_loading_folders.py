@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from schemas.errors import InputError
 from schemas.experiment import Corpus
 from schemas.records import Document
+from tasks import file_digests
 from tasks.loading import (
     load_corpus,
     survey_corpus,
@@ -232,6 +235,24 @@ def test_a_digest_covers_names_bytes_and_format_and_never_the_place(
     as_jsonl = survey_corpus(Corpus(path=str(tmp_path / "a.jsonl"), format="jsonl"))
     as_beir = survey_corpus(Corpus(path=str(tmp_path / "one"), format="folder"))
     assert as_jsonl.digest == digest("a.jsonl") != as_beir.digest
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_file_that_changes_while_it_is_read_is_refused(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_known: bool
+) -> None:
+    if is_known:  # long settled, so its lines are not hashed again
+        clock = SimpleNamespace(time_ns=lambda: time.time_ns() + 10**10)
+        monkeypatch.setattr(file_digests, "time", clock)
+    content = lines({"doc_id": "a", "text": "x"}, {"doc_id": "b", "text": "y" * 200_000})
+    path = write("c.jsonl", content)
+    source = survey_corpus(Corpus(path=str(path)))
+    assert (file_digests.known_sha256(path.stat()) is not None) == is_known
+    documents = load_corpus(source)
+    next(documents)
+    path.write_text(content.replace("y", "z"))
+    with pytest.raises(InputError, match="was changed while this run was reading it"):
+        list(documents)
 
 
 @pytest.mark.parametrize("name", ["corpus/a.txt", "c.jsonl", "c.csv"])
