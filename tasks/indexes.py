@@ -41,6 +41,10 @@ class Searchable(Protocol):
     def is_exhaustive(self) -> bool:
         """Whether every vector is compared: then nothing nearer was left out, up to rounding."""
 
+    @property
+    def is_precise(self) -> bool:
+        """Whether its scores are off by rounding only, and do not depend on the other queries."""
+
     def nearest(self, queries: Singles, depth: int) -> tuple[Singles, Ints]:
         """The (n, depth) best scores and rows, best first; row -1: nothing was returned."""
 
@@ -70,6 +74,14 @@ class OpenIndex:
     def n_vectors(self) -> int:
         """How many vectors it holds."""
         return int(self.faiss.ntotal) if self.only is None else len(self.only.rows)
+
+    @property
+    def is_precise(self) -> bool:
+        """So are a graph's over flat vectors, and those of lists that hold them as they are."""
+        import faiss
+
+        is_flat = isinstance(self.faiss, faiss.IndexIVFFlat) or self.stored is not None
+        return is_flat and not self.is_exhaustive and self.only is None
 
     def nearest(self, queries: Singles, depth: int) -> tuple[Singles, Ints]:
         """The (n, depth) best scores and rows, best first; row -1: nothing was returned."""
@@ -242,6 +254,11 @@ class StoredVectors:
         """Every vector is compared."""
         return True
 
+    @property
+    def is_precise(self) -> bool:
+        """Many queries at once are compared as matrices, whose sums depend on their number."""
+        return False
+
     def nearest(self, queries: Singles, depth: int) -> tuple[Singles, Ints]:
         """The (n, depth) best scores and rows, best first; row -1: there are no more."""
         best = np.full((len(queries), depth), -np.inf, dtype=np.float32)
@@ -296,6 +313,11 @@ class Subset:
         """Every vector is compared."""
         return True
 
+    @property
+    def is_precise(self) -> bool:
+        """Many queries at once are compared as matrices, whose sums depend on their number."""
+        return False
+
     def nearest(self, queries: Singles, depth: int) -> tuple[Singles, Ints]:
         """The (n, depth) best scores and rows, best first; row -1: there are no more."""
         scores, places = self.inner.nearest(queries, depth)
@@ -309,6 +331,24 @@ class Subset:
         """Only the vectors of (n,) ascending rows that are here."""
         places = np.flatnonzero(np.isin(self.rows, rows))
         return Subset(self.inner.within(places).inner, self.rows[places])
+
+
+def compared(
+    queries: Singles, vectors: Singles, rows: Ints, metric: str, *, threads: int | None
+) -> Singles:
+    """(n, m) q·v, with ``l2`` |q - v|², of (n, dim) queries and (n, m) rows of (k, dim) vectors.
+
+    Sums in float32; vectors are read where they are. Of row -1: minus infinity, or infinity.
+    """
+    import faiss
+
+    by_row: Any = faiss  # its stubs want its own pointers
+    compare = by_row.fvec_L2sqr_by_idx if metric == "l2" else by_row.fvec_inner_products_by_idx
+    found = np.empty(rows.shape, dtype=np.float32)
+    given = found, np.ascontiguousarray(queries), vectors, np.ascontiguousarray(rows)
+    with faiss_threads(threads):
+        compare(*map(by_row.swig_ptr, given), vectors.shape[1], *rows.shape)
+    return found
 
 
 def _search_parameters(config: Index) -> list[str]:

@@ -6,6 +6,7 @@ more is asked for, so neither a tie at the end of a ranking nor the error of a f
 to chance. What an approximate index left out is not known: its search is settled when there are
 enough items, and ties are ordered among what was found. It is asked for no more than counts where
 its own scores are good, since a graph takes longer for each; compressed ones need some to spare.
+Its scores are worked out in float64 where that can change the order.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 from tasks.indexes import Searchable
 from tasks.ordering import Flags, Items, first_of_each, in_order
 from tasks.rescoring import Floats, Rescorer
-from tasks.vector_blocks import Ints
+from tasks.vector_blocks import Ints, Singles
 
 QUERIES_AT_ONCE = 4_096  # FAISS's own block
 PAIRS_AT_ONCE = 2_000_000  # bounds the memory of candidates
@@ -96,8 +97,7 @@ class Search:
     def _candidates(self, queries: Ints, count: int) -> tuple[Floats, Ints, Flags]:
         """(n, count) scores and chunks in the one order, and whether they settle the ranking."""
         proposed, rows = self.index.nearest(self.rescorer.queries[queries], count)
-        scores = self.rescorer.scores(queries, rows, threads=self.threads)
-        scores, rows = in_order(scores, rows, self.items.place_of_chunk)
+        scores, rows = in_order(*self._scored(queries, proposed, rows), self.items.place_of_chunk)
         if count >= self.index.n_vectors:
             return scores, rows, np.ones(len(queries), dtype=np.bool_)
         if not self.index.is_exhaustive:
@@ -111,6 +111,18 @@ class Search:
             n_found = np.where(n_certain > 0, found[np.arange(len(found)), last], 0)
         enough = min(self.depth, self.items.n_items)
         return scores, rows, (n_certain >= self.limit) | (n_found >= enough)
+
+    def _scored(self, queries: Ints, proposed: Singles, rows: Ints) -> tuple[Floats, Ints]:
+        """(n, count) scores that give the one order, and their chunks."""
+        if self.index.is_exhaustive:
+            return self.rescorer.scores(queries, rows, threads=self.threads), rows
+        if self.index.is_precise:
+            return self.rescorer.settled(queries, rows, proposed.astype(np.float64)), rows
+        scores = self.rescorer.roughly(queries, rows, threads=self.threads)
+        order = np.argsort(-scores, axis=1)
+        rows = np.take_along_axis(rows, order, axis=1)
+        scores = np.take_along_axis(scores, order, axis=1)
+        return self.rescorer.settled(queries, rows, scores), rows
 
     def _has_enough(self, rows: Ints) -> Flags:
         """(n,) whether an approximate search has to go no deeper for (n, count) chunks in order.

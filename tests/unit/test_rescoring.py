@@ -68,6 +68,60 @@ def test_scores_of_vectors_that_are_not_aligned_have_the_same_bits(
 
 
 @pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("dim", [1, 3, 8, 100, 385])
+def test_pairs_have_the_bits_of_scores_and_float32_sums_are_within_the_slack(
+    metric: str, dim: int
+) -> None:
+    vectors, queries = vectors_of(700, dim), vectors_of(5, dim, seed=1)
+    rows = np.random.default_rng(2).integers(-1, 700, (5, 300))  # -1: nothing was returned
+    positions = np.arange(5)
+    for given in (vectors, unaligned(vectors)):
+        rescorer = Rescorer(metric, queries, given)
+        exact = rescorer.scores(positions, rows)
+        at, places = np.nonzero(rows >= 0)
+        alone = rescorer.pairs(positions[at], rows[at, places])
+        assert alone.tobytes() == exact[at, places].tobytes()
+        for threads in (1, 2):
+            roughly = rescorer.roughly(positions, rows, threads=threads)
+            assert (np.isneginf(roughly) == (rows < 0)).all()
+            with np.errstate(invalid="ignore"):
+                off = np.nan_to_num(np.abs(roughly - exact))
+            assert (off <= rescorer.slack(positions)[:, None]).all()
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("seed", range(20))
+def test_scores_that_are_off_by_the_slack_are_settled_to_the_exact_order(
+    metric: str, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    dim = int(rng.choice([4, 48, 384]))
+    queries = vectors_of(6, dim, seed=seed, is_unit=True)
+    vectors = vectors_of(300, dim, seed=seed + 100, is_unit=True)
+    vectors[150:200] = vectors[:50]  # ties
+    vectors[200:] = vectors[:100] + rng.choice([0, 1e-7, 1e-5], (100, 1)).astype(np.float32)
+    rescorer, positions = Rescorer(metric, queries, vectors), np.arange(6)
+    rows = np.array([rng.permutation(300) for _ in positions])
+    rows[:, -20:] = -1
+    slack = rescorer.slack(positions)[:, None]
+    exact = rescorer.scores(positions, rows)
+    off = exact + slack * rng.choice([-0.99, -0.5, 0, 0.5, 0.99], exact.shape)
+    order = np.argsort(-off, axis=1)
+    rows, off, exact = (np.take_along_axis(one, order, axis=1) for one in (rows, off, exact))
+
+    settled = rescorer.settled(positions, rows, off)
+
+    for query in positions:
+        found, wanted = settled[query, :280], exact[query, :280]
+        assert (found[:, None] < found).tolist() == (wanted[:, None] < wanted).tolist()
+        assert (found[:, None] == found).tolist() == (wanted[:, None] == wanted).tolist()
+    assert np.isneginf(settled[:, 280:]).all()
+    settled, exact, off = settled[:, :280], exact[:, :280], off[:, :280]
+    assert ((settled == exact) | (settled == off)).all()
+    assert 0 < (settled == off).mean() < 1  # neither all nor none was worked out
+
+
+@pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("kind", HOLDING, ids=lambda kind: kind["kind"])
 def test_an_index_holds_normalised_vectors_as_they_were_given(
     tmp_path: Path, kind: dict[str, Any], metric: str

@@ -439,13 +439,35 @@ def test_an_approximate_index_fills_rankings_of_documents_that_have_many_chunks(
         )
         assert by_query["ranks"].to_list() == [list(range(1, depth + 1))] * 20
         assert by_query["n_items"].to_list() == [depth] * 20
-        exact = Rescorer(metric, queries, vectors)
-        row_of = {chunk_id: row for row, chunk_id in enumerate(ids)}
-        for query_id, chunk_id, value in found.rankings.select(
-            "query_id", "chunk_id", "retrieval_score"
-        ).iter_rows():
-            pair = np.array([int(query_id[1:])]), np.array([[row_of[chunk_id]]])
-            assert exact.scores(*pair)[0, 0] == value
+        for (query_id,), ranked in found.rankings.group_by("query_id"):
+            query = queries[int(query_id[1:])]
+            exact = [score(metric, query, vectors[ids.index(name)]) for name in ranked["chunk_id"]]
+            assert ranked["retrieval_score"].to_list() == pytest.approx(exact, rel=0, abs=1e-5)
+            order = sorted(zip(exact, ranked["item_id"], strict=True), reverse=True)
+            assert [item for _, item in order] == ranked["item_id"].to_list()
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("kind", APPROXIMATE, ids=lambda kind: kind["kind"])
+def test_equal_vectors_tie_in_an_approximate_index(
+    tmp_path: Path, kind: dict[str, Any], metric: str
+) -> None:
+    # FAISS compares four vectors of a graph at once, and may sum them in another order than one
+    rng = np.random.default_rng(3)
+    vectors = np.tile(rng.standard_normal((150, 388)).astype(np.float32), (4, 1))
+    queries = rng.standard_normal((20, 388)).astype(np.float32)
+    ids = [f"d{i:03}#0-1" for i in rng.permutation(600)]
+    found = search(tmp_path, queries, vectors, ids, metric=metric, kind=kind, depth=40)
+    n_tied = 0
+    for (_,), ranked in found.rankings.group_by("query_id"):
+        of_vector: dict[int, list[tuple[float, str]]] = {}
+        for value, name in zip(ranked["retrieval_score"], ranked["item_id"], strict=True):
+            of_vector.setdefault(ids.index(name) % 150, []).append((value, name))
+        for equal in of_vector.values():
+            assert len({value for value, _ in equal}) == 1
+            assert equal == sorted(equal, reverse=True)
+            n_tied += len(equal) > 1
+    assert n_tied > 20
 
 
 @pytest.mark.parametrize("kind", APPROXIMATE[2:], ids=lambda kind: kind["kind"])
