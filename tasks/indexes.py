@@ -80,8 +80,8 @@ class OpenIndex:
         """So are a graph's over flat vectors, and those of lists that hold them as they are."""
         import faiss
 
-        is_flat = isinstance(self.faiss, faiss.IndexIVFFlat) or self.stored is not None
-        return is_flat and not self.is_exhaustive and self.only is None
+        holds_vectors = isinstance(self.faiss, faiss.IndexHNSWFlat | faiss.IndexIVFFlat)
+        return holds_vectors and self.only is None
 
     def nearest(self, queries: Singles, depth: int) -> tuple[Singles, Ints]:
         """The (n, depth) best scores and rows, best first; row -1: nothing was returned."""
