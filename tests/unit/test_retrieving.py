@@ -52,6 +52,7 @@ def search(
     kind: dict[str, Any] | None = None,
     label_method: Any = "span",
     query_ids: list[str] | None = None,
+    threads: int = 1,
     **retrieval: Any,
 ) -> RankedLists:
     path = folder / "index.faiss"
@@ -66,7 +67,7 @@ def search(
         index=index,
         retrieval=Retrieval(**retrieval),
         label_method=label_method,
-        threads=1,
+        threads=threads,
     )
 
 
@@ -445,6 +446,24 @@ def test_an_approximate_index_fills_rankings_of_documents_that_have_many_chunks(
             assert ranked["retrieval_score"].to_list() == pytest.approx(exact, rel=0, abs=1e-5)
             order = sorted(zip(exact, ranked["item_id"], strict=True), reverse=True)
             assert [item for _, item in order] == ranked["item_id"].to_list()
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("kind", [{"kind": "flat"}, *APPROXIMATE], ids=lambda kind: kind["kind"])
+def test_any_number_of_threads_gives_the_same_rankings(
+    tmp_path: Path, kind: dict[str, Any], metric: str
+) -> None:
+    rng = np.random.default_rng(5)
+    vectors = rng.standard_normal((2_000, 64)).astype(np.float32)
+    vectors[1_000:1_500] = vectors[:500] + np.float32(1e-7)  # near each other, or equal
+    queries = rng.standard_normal((150, 64)).astype(np.float32)
+    ids = [f"d{i}#0-1" for i in range(2_000)]
+    arguments: dict[str, Any] = {"metric": metric, "kind": kind, "depth": 50}
+    alone, *others = (
+        search(tmp_path, queries, vectors, ids, threads=threads, **arguments).rankings
+        for threads in (1, 2, 3)
+    )
+    assert all(other.equals(alone) for other in others)
 
 
 @pytest.mark.parametrize("metric", METRICS)
