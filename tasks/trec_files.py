@@ -106,9 +106,9 @@ def parse_trec(data: Buffer, kind: Kind, *, source: str, order: str = FILES) -> 
     lines = TrecLines(
         source=source,
         query_ids=query.dictionary.to_pylist(),
-        query=query.indices.to_numpy(),
+        query=pl.Series(_Stream(pa.chunked_array([query.indices]))).to_numpy(),
         docs=pl.Series(_Stream(table["doc"])),
-        numbers=table["number"].to_numpy(),
+        numbers=pl.Series(_Stream(table["number"])).to_numpy(),
         data=data,
     )
     is_nan = np.isnan(lines.numbers) if kind == "run" else np.False_
@@ -120,7 +120,8 @@ def parse_trec(data: Buffer, kind: Kind, *, source: str, order: str = FILES) -> 
 class _Stream:
     """An Arrow column by its C interface: from pyarrow's own objects Polars imports its kernels.
 
-    That import, of ``pyarrow.compute``, costs a third of the command's start.
+    That import, of ``pyarrow.compute``, costs a third of the command's start; that of pandas, which
+    pyarrow's ``to_numpy`` imports where it is installed, two thirds.
     """
 
     def __init__(self, column: pa.ChunkedArray):
