@@ -37,13 +37,15 @@ def estimate_cost(experiment: Experiment, home: str) -> dict[str, Any]:
     )
     pipeline.run()
     rows: list[dict[str, Any]] = []
-    if experiment.summary is not None:
-        read = pipeline.store.frame
-        rows = estimate_calls(
-            read(pipeline.artifact("load_benchmark", "queries")),
-            read(pipeline.retrieved),
-            read(pipeline.artifact("chunk_corpus", "chunks")),
-            experiment.summary,
-            Path(workspace.items),
+    summary, read = experiment.summary, pipeline.store.frame
+    if summary is not None:
+        rows = pipeline.read_back(
+            lambda: estimate_calls(
+                read(pipeline.artifact("load_benchmark", "queries")),
+                read(pipeline.retrieved),
+                read(pipeline.artifact("chunk_corpus", "chunks")),
+                summary,
+                Path(workspace.items),
+            )
         )
     return {"rows": rows, "n_tasks": pipeline.n_tasks}

@@ -82,17 +82,20 @@ def evaluate_retrieval(
         )
         _run_or_record_failure(pipeline, context, started, where)
         run_checks(pipeline)
+        frames = pipeline.read_back(lambda: frames_of(pipeline, context))
         started.enter_stage("write_results")
-        stages.write_results(started=quote(started), frames=quote(frames_of(pipeline, context)))
+        stages.write_results(started=quote(started), frames=quote(frames))
         loaded = stages.load_results(home=quote(where))
         pipeline.n_tasks += 2
         if loaded.problem and loaded.has_landed(context.run_id):
             logger.warning("problem: %s", loaded.problem)
-        report = report_of(
-            pipeline,
-            context,
-            spooled_because=why_spooled(loaded, context.run_id),
-            home=str(where.path),
+        report = pipeline.read_back(
+            lambda: report_of(
+                pipeline,
+                context,
+                spooled_because=why_spooled(loaded, context.run_id),
+                home=str(where.path),
+            )
         )
     _show_in_prefect(report)
     return report.model_dump(mode="json")

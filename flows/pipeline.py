@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from flows.elsewhere_stages import failed_queries
 from flows.ordering import stored_run, within_night
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from flows.sharing import SharedStages
 
 logger = logging.getLogger("rankhouse")
+Read = TypeVar("Read")
 
 MOST_REPAIRS = 12
 """A run is given up when it meets more damaged artifacts than it has stages."""
@@ -61,10 +62,29 @@ class Pipeline:
                 self._run_once()
                 return
             except ArtifactDamagedError as error:
-                logger.warning("%s; what made it runs again", error)
-                self.damage.append(str(error))
-                self.store.forget_damaged(error.name)
+                self._forget(error)
         self._run_once()
+
+    def read_back(self, read: Callable[[], Read]) -> Read:
+        """What ``read`` makes of the artifacts of a run whose stages are done.
+
+        It may be the first to read what a stage has reused: what made a damaged one runs again.
+
+        Raises:
+            RankhouseError: a stage failed.
+        """
+        for _ in range(MOST_REPAIRS):
+            try:
+                return read()
+            except ArtifactDamagedError as error:
+                self._forget(error)
+                self.run()
+        return read()
+
+    def _forget(self, damaged: ArtifactDamagedError) -> None:
+        logger.warning("%s; what made it runs again", damaged)
+        self.damage.append(str(damaged))
+        self.store.forget_damaged(damaged.name)
 
     def artifact(self, stage: str, name: str) -> Artifact:
         """What a stage of this run made."""

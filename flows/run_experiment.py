@@ -190,11 +190,12 @@ def evaluate_combination(experiment: Experiment, grid_id: str) -> dict[str, Any]
         error: Exception | None = None
         try:
             pipeline.run()
+            frames = pipeline.read_back(lambda: frames_of(pipeline, context))
             grid.shared.refuse_when_stopped()
             started.enter_stage("write_results")
             pipeline.stage = "write_results"
             pipeline.n_tasks += 1
-            stages.write_results(started=quote(started), frames=quote(frames_of(pipeline, context)))
+            stages.write_results(started=quote(started), frames=quote(frames))
         except (GridStoppedError, ValidationRefusedError) as refused:
             error = refused
             raise

@@ -159,6 +159,29 @@ def test_a_damaged_artifact_is_made_again(
     assert report["status"] == "completed"
 
 
+@pytest.mark.parametrize("name", ["evaluate", "experiment"])
+def test_a_damaged_artifact_is_made_again_though_no_stage_has_to_read_it(
+    command: Command, small: Path, name: str
+) -> None:
+    kinds = ("rankings", "labels", "notes", "query_metrics", "run_metrics")
+    command(name, str(small))
+    n_altered = 0
+    for kind in kinds:
+        for path in (command.home / "artifacts" / kind).rglob("*.parquet"):
+            content = bytearray(path.read_bytes())
+            content[len(content) // 2] ^= 0xFF
+            path.write_bytes(content)
+            n_altered += 1
+    assert n_altered >= len(kinds)
+    again = command(name, str(small))
+    assert again.stderr.count("was altered: its bytes have another digest; what made it") >= 2
+    runs = command.sql("select run_id, status from runs order by started_at")
+    assert [run["status"] for run in runs] == ["completed", "completed"]
+    first, second = (run["run_id"] for run in runs)
+    assert results(command, second) == results(command, first)
+    assert "again" not in command(name, str(small)).stderr
+
+
 @pytest.mark.parametrize("stage", ["embed_chunks", "retrieve", "write_results"])
 def test_a_run_killed_at_a_stage_is_finished_by_the_next(
     command: Command, small: Path, stage: str
