@@ -12,7 +12,7 @@ import math
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from schemas.sections import Section
 
@@ -39,6 +39,7 @@ SEARCH_KEYS = ("ef_search", "n_probe", "n_candidates", "search_parameters")
 FLAT_FACTORY = "Flat"
 LARGEST_IN_FACTORY = 1 << 24  # lists or neighbours; FAISS would reserve memory for more
 MOST_PQ_BITS = 16
+MOST_PARAMETER = 2**31 - 1
 POINTS_PER_LIST = 39  # the least that FAISS advises
 LISTS_PER_ROOT = 4  # FAISS's guideline: 4 to 16 times the root of the number of vectors
 SQ_FACTORY = {"8bit": "SQ8", "6bit": "SQ6", "4bit": "SQ4", "fp16": "SQfp16", "bf16": "SQbf16"}
@@ -88,6 +89,18 @@ class Index(Section):
                 raise ValueError(_foreign_key(key, kind, own))
         given = {key: value for key, value in table.items() if value is not None}
         return {**own, **given}
+
+    @field_validator("build_parameters", "search_parameters")
+    @classmethod
+    def _parameters_search(cls, parameters: str | None) -> str | None:
+        """Refuse what FAISS would take, and then fail when it searches."""
+        for name, _, value in (part.partition("=") for part in (parameters or "").split(",")):
+            least = 1 if re.search(r"(nprobe|efSearch|efConstruction|k_factor(_rf)?)$", name) else 0
+            if parameters and not least <= float(value) <= MOST_PARAMETER:
+                raise ValueError(f"{name} is {value}: expected {least} to {MOST_PARAMETER}")
+            if name == "ht":
+                raise ValueError("ht is of polysemous codes, for which no index is trained here")
+        return parameters
 
     @model_validator(mode="after")
     def _sample_reaches(self) -> Index:
@@ -166,9 +179,14 @@ def _refuse_unlike_factory(kind: str) -> None:
                 f"kind is {kind!r}: {digits}{unit} is more than {LARGEST_IN_FACTORY}, for which "
                 "FAISS would reserve memory before it has seen a vector"
             )
-    # FAISS takes both from the string and then ends the whole process, or fails when it searches
-    if found := re.search(r"(?:HNSW[01]|NSG[01]|(?<=[A-Za-z_])0+)(?![0-9])", kind):
-        least = "2 links" if found[0][:1] in "HN" else "1"
+    if "NSG" in kind:
+        raise ValueError(
+            f"kind is {kind!r}: FAISS can build an NSG graph for ever, where vectors are equal or "
+            "links few; expected another kind, such as 'HNSW32'"
+        )
+    # FAISS takes these from the string and then ends the whole process, or fails when it searches
+    if found := re.search(r"(?:HNSW[01]|(?<=[A-Za-z_])0+)(?![0-9])", kind):
+        least = "2 links" if found[0][:1] == "H" else "1"
         raise ValueError(f"kind is {kind!r}: {found[0]} is too few; expected at least {least}")
     for bits in re.findall(r"PQ[0-9]+x([0-9]+)", kind):
         if int(bits) > MOST_PQ_BITS:

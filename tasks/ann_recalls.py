@@ -1,8 +1,8 @@
 """What an approximate index loses: the share of the exact first k chunks that it finds.
 
 The exact search goes over the stored vectors, so what is missing was lost by the index, and the
-rest by the model. Chunks are counted, whatever is ranked: documents do not change what an index
-finds.
+rest by the model. Chunks are counted, whatever is ranked; but where documents are, the index is
+asked for more of them, and so it is here.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def ann_recalls(filtered: FilteredSearch, n_queries: int) -> dict[str, float | i
     queries = sample_rows(n_queries, size, seed=SEED)
     places = search.items.place_of_chunk
     chunks = Items(np.arange(n_vectors), places, n_vectors, are_documents=False)
-    as_configured = replace(search, items=chunks, depth=depth, limit=depth)
+    as_configured = replace(
+        search, items=chunks, depth=depth, limit=depth, least_candidates=search.first_count
+    )
     stored = StoredVectors(search.rescorer.metric, search.threads, search.rescorer.chunks)
     exactly = replace(as_configured, index=stored, least_candidates=1)
     found, exact = (

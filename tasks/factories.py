@@ -50,8 +50,10 @@ def make_index(config: Index, *, n_vectors: int, dim: int) -> Any:
         ) from None
     if config.ef_construction is not None:
         index.hnsw.efConstruction = config.ef_construction
-    if config.seed is not None:
-        for part in parts_of(index):
+    for part in parts_of(index):
+        if hasattr(part, "do_polysemous_training"):
+            part.do_polysemous_training = False
+        if config.seed is not None:
             _seed(part, config.seed)
     return index
 

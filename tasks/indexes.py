@@ -89,7 +89,7 @@ class OpenIndex:
             return self.only.all_of(len(queries), depth)
         with faiss_threads(self.threads):
             fitting = _fitting(queries, self.dim, self.metric)
-            scores, rows = self._ask(self.faiss.search, fitting, depth)
+            scores, rows = self._found(fitting, depth)
             ended = np.flatnonzero(rows[:, -1] < 0)
             if ended.size and (wider := self._wider(depth)) is not None:
                 found = self.faiss.search(fitting[ended], depth, params=wider)
@@ -100,11 +100,9 @@ class OpenIndex:
         """The rows of all vectors that score more than ``score`` for one (dim,) query."""
         bound = -score if self.metric == "l2" else score
         with faiss_threads(self.threads):
-            _, _, rows = self._ask(
-                self.faiss.range_search,
-                _fitting(query[None, :], self.dim, self.metric),
-                float(bound),
-            )
+            fitting = _fitting(query[None, :], self.dim, self.metric)
+            parameters = None if self.only is None else self.only.parameters
+            _, _, rows = self.faiss.range_search(fitting, float(bound), params=parameters)
         return np.asarray(rows, dtype=np.int64)
 
     @property
@@ -139,15 +137,20 @@ class OpenIndex:
         selector = None if self.only is None else self.only.parameters.sel
         return known.SearchParametersHNSW(sel=selector, efSearch=depth)
 
-    def _ask(self, search: Any, queries: Singles, limit: float) -> Any:
-        if self.only is None:
-            return search(queries, limit)
+    def _found(self, queries: Singles, depth: int) -> tuple[Singles, Ints]:
         try:
-            return search(queries, limit, params=self.only.parameters)
+            if self.only is None:
+                found: tuple[Singles, Ints] = self.faiss.search(queries, depth)
+                return found
+            try:
+                found = self.faiss.search(queries, depth, params=self.only.parameters)
+                return found
+            except RuntimeError:  # this class cannot search some of its vectors
+                return self.only.sifted(self.faiss, queries, depth)
         except RuntimeError as error:
             raise StageError(
-                f"FAISS cannot keep a search of a {type(self.faiss).__name__} to what a query's "
-                f"filter lets through ({reason(error)}). Choose another index.kind."
+                f"FAISS cannot search a {type(self.faiss).__name__} for {depth} vectors "
+                f"({reason(error)}). Choose another index.kind, or other parameters of it."
             ) from None
 
 
@@ -168,6 +171,19 @@ class Only:
         is_in[rows] = True
         bitmap = known.IDSelectorBitmap(np.packbits(is_in, bitorder="little"))
         return cls(rows, _parameters(faiss.downcast_index(index), bitmap))
+
+    def sifted(self, index: Any, queries: Singles, depth: int) -> tuple[Singles, Ints]:
+        """(n, depth) the best of these in the order of all; row -1: there are no more."""
+        is_in = np.zeros(index.ntotal + 1, dtype=np.bool_)  # the last stands for row -1
+        is_in[self.rows] = True
+        scores = np.zeros((len(queries), depth), dtype=np.float32)
+        rows = np.full(scores.shape, -1, dtype=np.int64)
+        for i in range(len(queries)):
+            found, found_rows = index.search(queries[i : i + 1], index.ntotal)
+            first = np.flatnonzero(is_in[found_rows[0]])[:depth]
+            scores[i, : len(first)] = found[0, first]
+            rows[i, : len(first)] = found_rows[0, first]
+        return scores, rows
 
     def all_of(self, n_queries: int, depth: int) -> tuple[Singles, Ints]:
         """(n_queries, depth) every row, then -1; nothing has to be searched."""

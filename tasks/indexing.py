@@ -65,8 +65,8 @@ def write_index(
         threads: of FAISS, where they cannot change a bit; None: as many as it likes.
 
     Raises:
-        StageError: there are no vectors, fewer than have to be learnt from, or with ``cosine`` one
-            that has no direction.
+        StageError: there are no vectors, fewer than have to be learnt from, or some that cannot be
+            compared (see ``blocks``).
     """
     import faiss
 
@@ -80,7 +80,13 @@ def write_index(
     reserve(index, n)
     with faiss_threads(1 if is_graph(index) or multiplies_matrices(index) else threads):
         for _, block in blocks(vectors, config.metric):
-            index.add(block)
+            try:
+                index.add(block)
+            except RuntimeError as error:
+                raise StageError(
+                    f"index.kind = {config.kind!r}: FAISS cannot add {n} vectors of {dim} "
+                    f"dimensions ({reason(error)})"
+                ) from None
     try:
         faiss.write_index(index, str(path))
     except RuntimeError as error:

@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 
 from schemas.errors import StageError
 from tasks.indexes import compared
-from tasks.vector_blocks import FEW_ROWS, Ints, Singles, lengths_of, rows_of
+from tasks.vector_blocks import FEW_ROWS, LONGEST, Ints, Singles, lengths_of, rows_of
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float64]
 
 PAIRS = 128  # rescored at once: they stay in a core's cache
-LONGEST = 1e15  # squares of longer vectors come near the end of float32
 UNIT_ROUNDOFF = 2.0**-24  # float32
 SMALLEST_NORMAL = 2.0**-126  # what FAISS may round to zero
 

@@ -80,6 +80,11 @@ class Search:
         parts.extend(self._rank_all_above(query) for query in pending)
         return in_order_of_queries(parts), n_deepened
 
+    @property
+    def first_count(self) -> int:
+        """How many chunks the first round asks for."""
+        return self._counts()[0]
+
     def _counts(self) -> list[int]:
         """How many chunks each round asks for."""
         first = min(self.limit, 2 * self.depth if self.items.are_documents else self.depth)

@@ -16,6 +16,7 @@ Singles = NDArray[np.float32]
 
 BLOCK_ROWS = 4_096
 FEW_ROWS = 256  # in float64 they stay in a core's cache
+LONGEST = 1e15  # squares of longer vectors come near the end of float32
 UNIT = 2.0**-22  # the length of a vector that was normalised in float32 is as near to 1
 
 
@@ -23,7 +24,7 @@ def blocks(vectors: Singles, metric: str) -> Iterator[tuple[int, Singles]]:
     """The first row of each block of (n, dim) vectors, which may be mapped, and the block.
 
     Raises:
-        StageError: with ``cosine``, a vector that has no direction.
+        StageError: a vector is not finite or too long, or with ``cosine`` has no direction.
     """
     for start in range(0, len(vectors), BLOCK_ROWS):
         yield start, prepared(rows_of(vectors, start), metric, first_row=start)
@@ -94,18 +95,30 @@ def prepared(
     """
     vectors = np.ascontiguousarray(vectors, dtype=np.float32)
     if metric != "cosine":
+        every = vectors.reshape(-1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = np.dot(every, every)  # the fastest look at all of them
+        if not squares <= LONGEST**2:
+            _refuse_useless(lengths_of(vectors), metric, first_row, rows)
         return vectors
     norms = lengths_of(vectors)
-    useless = np.flatnonzero(~(norms > 0) | ~np.isfinite(norms))
-    if useless.size:
-        row = first_row + useless[0] if rows is None else rows[useless[0]]
-        raise StageError(
-            f"vector {row} has the length {norms[useless[0]]}, so it has no "
-            "direction that index.metric = 'cosine' could compare"
-        )
+    _refuse_useless(norms, metric, first_row, rows)
     is_unit = np.abs(norms - 1) <= UNIT
     if is_unit.all():
         return vectors
     normalized: Singles = np.divide(vectors, norms[:, None], dtype=np.float64).astype(np.float32)
     normalized[is_unit] = vectors[is_unit]
     return normalized
+
+
+def _refuse_useless(
+    norms: NDArray[np.float64], metric: str, first_row: int, rows: Ints | None
+) -> None:
+    """Before FAISS sees them: what is not finite, or too long, makes it end the whole process."""
+    useless = np.flatnonzero(~(norms <= LONGEST) | ((norms == 0) & (metric == "cosine")))
+    if useless.size:
+        row = first_row + useless[0] if rows is None else rows[useless[0]]
+        raise StageError(
+            f"vector {row} has the length {norms[useless[0]]}; index.metric = {metric!r} needs "
+            f"finite vectors up to {LONGEST:g}{', longer than 0' if metric == 'cosine' else ''}"
+        )

@@ -85,3 +85,34 @@ def test_an_index_that_reads_one_of_two_lists_loses_what_is_in_the_other(
     ).figures
     assert (figures["ann_recall@10"], figures["ann_recall@16"]) == recalls
     assert figures["n_ann_queries"] == 1
+
+
+def test_what_a_ranking_of_documents_finds_is_what_is_counted(tmp_path: Path) -> None:
+    # every document is one chunk, so that the first 50 documents are the first 50 chunks found
+    rng = np.random.default_rng(6)
+    vectors = rng.standard_normal((1_000, 32)).astype(np.float32)
+    queries = rng.standard_normal((40, 32)).astype(np.float32)
+    chunks = chunk_frame([f"d{i:03}#0-9" for i in range(1_000)])
+    exact = np.argsort(-(queries @ (vectors / np.linalg.norm(vectors, axis=1)[:, None]).T), axis=1)
+    recalls = []
+    for label_method in ("span", "document"):
+        index = Index(kind="hnsw", m=4, ef_construction=8, ef_search=16)
+        write_index(vectors, index, tmp_path / "index.faiss")
+        found = retrieve(
+            tmp_path / "index.faiss",
+            queries,
+            vectors,
+            chunks,
+            [f"q{i}" for i in range(40)],
+            index=index,
+            retrieval=Retrieval(depth=50),
+            label_method=label_method,
+            threads=1,
+        )
+        items = found.rankings["item_id"].str.head(4).to_list()
+        names = found.rankings["query_id"].to_list()
+        nearest = {(f"q{i}", f"d{row:03}") for i in range(40) for row in exact[i, :50]}
+        share = len(nearest & set(zip(names, items, strict=True))) / 2_000
+        assert found.figures["ann_recall@50"] == pytest.approx(share)
+        recalls.append(share)
+    assert recalls[0] < recalls[1] < 1  # of documents more is asked for

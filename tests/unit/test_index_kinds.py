@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from schemas.errors import IndexMismatchError, StageError
 from schemas.indexes import Index, lists_for, parts_for
 from tasks.dimensions import dimensions_of
-from tasks.factories import fault_of, make_index
+from tasks.factories import fault_of, make_index, parts_of
 from tasks.indexes import StoredVectors, open_index
 from tasks.indexing import write_index
 
@@ -226,13 +226,64 @@ def test_dimensions_are_read_from_a_models_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", ["HNSW0", "HNSW1,Flat", "IVF4_HNSW1,Flat", "NSG1", "IVF0,Flat", "PQ0", "OPQ00,IVF4,SQ8"]
+    "kind", ["HNSW0", "HNSW1,Flat", "IVF4_HNSW1,Flat", "IVF0,Flat", "PQ0", "OPQ00,IVF4,SQ8"]
 )
 def test_a_factory_string_whose_count_kills_the_process_is_refused(kind: str) -> None:
     with pytest.raises(ValueError, match="too few; expected at least"):
         Index(kind=kind)
 
 
-@pytest.mark.parametrize("kind", ["HNSW16", "IVF10,Flat", "PQ8x4", "OPQ16_64,IVF256,PQ16", "NSG10"])
+@pytest.mark.parametrize("kind", ["NSG32", "NSG8,Flat", "IVF64_NSG8,Flat"])
+def test_a_graph_that_faiss_may_build_for_ever_is_refused(kind: str) -> None:
+    with pytest.raises(ValueError, match="for ever"):
+        Index(kind=kind)
+
+
+@pytest.mark.parametrize("kind", ["HNSW16", "IVF10,Flat", "PQ8x4", "OPQ16_64,IVF256,PQ16"])
 def test_counts_that_hold_a_nought_are_none(kind: str) -> None:
     assert Index(kind=kind).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ("nprobe=0", "nprobe is 0: expected 1 to 2147483647"),
+        ("quantizer_efSearch=0", "expected 1"),
+        ("k_factor_rf=0", "expected 1"),
+        ("nprobe=99999999999999", "expected 1 to 2147483647"),
+        ("nprobe=4,ht=50", "polysemous"),
+    ],
+)
+def test_parameters_with_which_faiss_would_fail_when_it_searches_are_refused(
+    parameters: str, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        Index(kind="IVF8,Flat", search_parameters=parameters)
+    with pytest.raises(ValueError, match=message):
+        Index(kind="IVF8,Flat", build_parameters=parameters)
+    assert Index(kind="IVF8,Flat", search_parameters="max_codes=0,nprobe=1").search_parameters
+
+
+@pytest.mark.parametrize("metric", ["cosine", "inner_product", "l2"])
+@pytest.mark.parametrize("value", [1e20, np.nan, np.inf])
+@pytest.mark.parametrize("kind", ["flat", "hnsw", "IVF8,Flat"])
+def test_vectors_with_which_faiss_would_end_the_process_are_refused_before_it_sees_them(
+    tmp_path: Path, kind: str, value: float, metric: Any
+) -> None:
+    vectors = vectors_of(1_000)
+    vectors[700] = value
+    with pytest.raises(StageError, match="vector 700 has the length"):
+        write_index(vectors, Index(kind=kind, metric=metric), tmp_path / "index.faiss")
+
+
+@pytest.mark.parametrize("kind", ["ivf_pq", "PQ8", "OPQ8_16,IVF4,PQ8", "HNSW8_PQ8"])
+def test_codes_are_not_ordered_for_hamming_distances_which_no_search_uses(kind: str) -> None:
+    # that takes two seconds a part of a vector, and nothing else of the building a tenth of it
+    index = make_index(Index(kind=kind), n_vectors=1_000, dim=32)
+    flags = [
+        part.do_polysemous_training
+        for part in parts_of(index)
+        if hasattr(part, "do_polysemous_training")
+    ]
+    assert flags
+    assert not any(flags)
