@@ -94,9 +94,11 @@ class Index(Section):
     @classmethod
     def _parameters_search(cls, parameters: str | None) -> str | None:
         """Refuse what FAISS would take, and then fail when it searches."""
-        for name, _, value in (part.partition("=") for part in (parameters or "").split(",")):
+        if parameters is None:
+            return None
+        for name, _, value in (part.partition("=") for part in parameters.split(",")):
             least = 1 if re.search(r"(nprobe|efSearch|efConstruction|k_factor(_rf)?)$", name) else 0
-            if parameters and not least <= float(value) <= MOST_PARAMETER:
+            if not least <= float(value) <= MOST_PARAMETER:
                 raise ValueError(f"{name} is {value}: expected {least} to {MOST_PARAMETER}")
             if name == "ht":
                 raise ValueError("ht is of polysemous codes, for which no index is trained here")

@@ -18,9 +18,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.errors import StageError
 from tasks.indexes import compared
-from tasks.vector_blocks import FEW_ROWS, LONGEST, Ints, Singles, lengths_of, rows_of
+from tasks.vector_blocks import FEW_ROWS, Ints, Singles, lengths_of, refuse_useless, rows_of
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float64]
@@ -173,11 +172,7 @@ def _norms(vectors: Singles, metric: str, kind: str) -> Floats:
     norms = np.empty(len(vectors), dtype=np.float64)
     for start in range(0, len(vectors), FEW_ROWS):
         norms[start : start + FEW_ROWS] = lengths_of(rows_of(vectors, start, size=FEW_ROWS))
-    useless = np.flatnonzero(~(norms <= LONGEST) | ((norms == 0) & (metric == "cosine")))
-    if useless.size:
-        raise StageError(
-            f"the vector of {kind} {useless[0]} (of {len(vectors)}, from 0) has the length "
-            f"{norms[useless[0]]}; index.metric = {metric!r} needs finite vectors up to {LONGEST:g}"
-            f"{', longer than 0' if metric == 'cosine' else ''}"
-        )
+    refuse_useless(
+        norms, metric, lambda row: f"the vector of {kind} {row} (of {len(norms)}, from 0)"
+    )
     return norms

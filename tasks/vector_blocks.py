@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -93,16 +93,20 @@ def prepared(
         first_row: what an error calls the first of them.
         rows: what an error calls each of them; None: they follow the first.
     """
+
+    def called(place: int) -> str:
+        return f"vector {first_row + place if rows is None else rows[place]}"
+
     vectors = np.ascontiguousarray(vectors, dtype=np.float32)
     if metric != "cosine":
         every = vectors.reshape(-1)
         with np.errstate(over="ignore", invalid="ignore"):
             squares = np.dot(every, every)  # the fastest look at all of them
         if not squares <= LONGEST**2:
-            _refuse_useless(lengths_of(vectors), metric, first_row, rows)
+            refuse_useless(lengths_of(vectors), metric, called)
         return vectors
     norms = lengths_of(vectors)
-    _refuse_useless(norms, metric, first_row, rows)
+    refuse_useless(norms, metric, called)
     is_unit = np.abs(norms - 1) <= UNIT
     if is_unit.all():
         return vectors
@@ -111,14 +115,21 @@ def prepared(
     return normalized
 
 
-def _refuse_useless(
-    norms: NDArray[np.float64], metric: str, first_row: int, rows: Ints | None
-) -> None:
-    """Before FAISS sees them: what is not finite, or too long, makes it end the whole process."""
+def refuse_useless(norms: NDArray[np.float64], metric: str, called: Callable[[int], str]) -> None:
+    """Refuse what cannot be compared, and makes FAISS end the whole process.
+
+    Args:
+        norms: (n,) lengths of vectors.
+        metric: ``index.metric``.
+        called: what an error calls one of them.
+
+    Raises:
+        StageError: a length is not finite or too long, or 0 where there has to be a direction.
+    """
     useless = np.flatnonzero(~(norms <= LONGEST) | ((norms == 0) & (metric == "cosine")))
     if useless.size:
-        row = first_row + useless[0] if rows is None else rows[useless[0]]
         raise StageError(
-            f"vector {row} has the length {norms[useless[0]]}; index.metric = {metric!r} needs "
-            f"finite vectors up to {LONGEST:g}{', longer than 0' if metric == 'cosine' else ''}"
+            f"{called(int(useless[0]))} has the length {norms[useless[0]]}; index.metric = "
+            f"{metric!r} needs finite vectors up to {LONGEST:g}"
+            f"{', longer than 0' if metric == 'cosine' else ''}"
         )
